@@ -44,11 +44,11 @@ contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 
 pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; skips are listed with their reason
 	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
-	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 --durations=10
+	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 tests --durations=10
 
 soak: $(VENV)/.ready-dev  ## what is long by nature: crash points, fuzzing, whole logs, full sizes
 	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" --durations=10
-	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 --durations=10
+	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 tests --durations=10
 
 wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

@@ -1,4 +1,4 @@
-"""The analyst of the paper's evaluation: insight, confidence, learning, acceptance, reaction.
+"""Simulated analysts, such as those of the Copper paper's evaluation, and their registry.
 
 Section 4.2 of Silva, Netto and Cunha describes software agents that represent people. They go
 through the loop of figure 3: read the list of suggestions, adapt it, submit, read the results. This
@@ -139,7 +139,7 @@ class Follower:
         on_change: Callable[[Run], None] | None = None,
         on_warning: Callable[[MissWarning], None] | None = None,
     ) -> str:
-        """Run baseline, first runs and batches to the end, and return the reason for ending.
+        """Run the baseline and all suggestions until the session ends, and return the reason.
 
         Args:
             session: new, or resumed at any point.
@@ -172,7 +172,7 @@ class Follower:
         return "follower"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session through an episode and return the reason for ending.
+        """Submit runs to a new session until the episode ends, and return the reason as text.
 
         Warnings are answered as ``warnings`` says; the clustering advice is always accepted.
         """
@@ -201,7 +201,7 @@ ANALYST_REASON = "the analyst's intuition"
 
 
 class ConfigurationChooser(Protocol):
-    """Protocol by which an analyst chooses own runs and learns from results.
+    """Protocol of objects that choose an analyst's own configurations and learn from results.
 
     Configurations are flat indices (`agents.analysts.episode`).
     """
@@ -214,7 +214,7 @@ class ConfigurationChooser(Protocol):
         """Mark a configuration, given by its flat index, as run."""
 
     def draw(self) -> int | None:
-        """Choose a configuration that has not been run and mark it as run, or return None."""
+        """Choose a free configuration, mark it as run and return its index; None if all are run."""
 
     def learn(self, index: int, quality: float | None) -> None:
         """Learn from the quality of a run, where None means a failed run."""
@@ -222,7 +222,7 @@ class ConfigurationChooser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnalystProfile:
-    """Behaviour of a simulated analyst: confidence, batch size, acceptance and reaction.
+    """Settings of a simulated analyst: confidence, batch size, warning acceptance, reaction time.
 
     Raises:
         AssistantError: a field is out of range.
@@ -257,7 +257,7 @@ def play_rounds(
     executor: Executor,
     episode: AnalystEpisode,
 ) -> str:
-    """Steer a new session round by round and return the reason for ending the episode."""
+    """Play an episode in a new session, one batch of runs per round, and return why it ended."""
     seat = _AnalystRounds(manner, session, episode, mind, episode.streams.generator("advice"))
     while True:
         ended = seat.end() or seat.round(executor)
@@ -266,7 +266,7 @@ def play_rounds(
 
 
 def share(confidence: int, runs: int) -> int:
-    """Return how many of `runs` are suggested by the tool, at a confidence in percent.
+    """Return how many of `runs` are the tool's suggestions: `confidence` percent, rounded.
 
     >>> [share(40, runs) for runs in (5, 10, 15, 100)], share(10, 5), share(0, 999)
     ([2, 4, 6, 40], 1, 0)
@@ -376,7 +376,7 @@ NO_INSIGHT = Insight("none")
 
 @dataclass(frozen=True, slots=True)
 class Analyst:
-    """Simulated analyst of the paper's evaluation, with insight, confidence and learning.
+    """Simulated analyst of the Copper paper's evaluation: insight, confidence and learning.
 
     Args:
         insight: definition of the analyst's subset of the space.
@@ -403,7 +403,7 @@ class Analyst:
 
     @property
     def manner(self) -> AnalystProfile:
-        """Confidence, batch size, acceptance and reaction time of the analyst."""
+        """Confidence, batch size, acceptance of warnings and reaction time of the analyst."""
         return AnalystProfile(self.confidence, self.batch, self.acceptance, self.reaction_s)
 
     @property
@@ -412,7 +412,7 @@ class Analyst:
         return "analyst"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session through an episode and return the reason for ending."""
+        """Submit runs to a new session until the episode ends, and return the reason as text."""
         subset = draw_subset(self.insight, episode.truth, episode.streams.generator("insight"))
         rng = episode.streams.generator("intuition")
         intuition = Intuition(episode.truth, subset, self.learning, rng)
@@ -433,7 +433,7 @@ class OneAtATime:
 
     @property
     def manner(self) -> AnalystProfile:
-        """Confidence, batch size, acceptance and reaction time of the analyst."""
+        """Confidence, batch size, acceptance of warnings and reaction time of the analyst."""
         return AnalystProfile(self.confidence, self.batch, self.acceptance, self.reaction_s)
 
     @property
@@ -442,7 +442,7 @@ class OneAtATime:
         return "one_at_a_time"
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session through an episode and return the reason for ending."""
+        """Submit runs to a new session until the episode ends, and return the reason as text."""
         mind = _OneAtATimeWalk(episode.truth, episode.streams.generator("intuition"))
         return play_rounds(self.manner, mind, session, executor, episode)
 
@@ -529,7 +529,7 @@ AGENTS: tuple[AgentEntry, ...] = (
 
 
 def agent_entry(name: str, entries: Iterable[AgentEntry] = AGENTS) -> AgentEntry:
-    """Return the registered kind of analyst with a name, or raise `AssistantError`."""
+    """Return the registry entry of the analyst kind with this name, or raise `AssistantError`."""
     entries_by_name = {entry.name: entry for entry in entries}
     if name not in entries_by_name:
         raise AssistantError(f"no kind of analyst '{name}'{hint(name, entries_by_name)}")

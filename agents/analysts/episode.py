@@ -1,4 +1,4 @@
-"""The episode of an analyst: random streams, the true qualities, a simulated clock and executor."""
+"""Parts of a simulated episode: random streams, true qualities, simulated clock and executor."""
 
 import math
 from collections import deque
@@ -27,23 +27,23 @@ NUMBERS: dict[Purpose, int] = {
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStreams:
-    """Independent random streams of one episode, by purpose."""
+    """Independent random streams of one episode, one per purpose such as ``insight``."""
 
     entropy: tuple[int, ...]  # entropy of the study's cell: whole numbers from 0 on
     replication: int = 0  # number of the independent repetition, from 0 on
 
     def sequence(self, purpose: Purpose) -> np.random.SeedSequence:
-        """Return the NumPy seed sequence of one of the random streams."""
+        """Return the NumPy seed sequence of the random stream for a purpose."""
         key = (self.replication, NUMBERS[purpose])
         return np.random.SeedSequence(self.entropy, spawn_key=key)
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
-        """Return a new generator at the beginning of a stream."""
+        """Return a new NumPy generator at the beginning of the random stream for a purpose."""
         return np.random.default_rng(self.sequence(purpose))
 
     @property
     def session_seed(self) -> int:
-        """Random 63-bit seed for the experiment of the session."""
+        """Seed of the session's experiment: a 63-bit number derived from the stream ``session``."""
         return int(self.sequence("session").generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -108,7 +108,7 @@ class Truth:
 
     @property
     def size(self) -> int:
-        """Number of configurations in the full product."""
+        """Number of configurations in the parameter space."""
         return int(self.quality.size)
 
     @cached_property
@@ -129,12 +129,12 @@ class Truth:
         return float(self.quality[self.ranked[0]])
 
     def reached_by(self, share: float) -> float:
-        """Return the quality that a given share of the measured configurations reaches."""
+        """Return the quality that the best `share` of the measured configurations reach."""
         place = max(0, math.ceil(share * self.ranked.size) - 1)
         return float(self.quality[self.ranked[place]])
 
     def ratio(self, quality: float) -> float | None:
-        """Return the ratio of a quality to the optimum, at most 1 (section 4.3 of the paper).
+        """Return the ratio of a quality to the optimum, at most 1 (Copper paper, section 4.3).
 
         At most 1; for a minimised objective it is optimum / result. None unless both are above 0.
         """
@@ -147,7 +147,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringAdvice:
-    """Settings of the clustering advice: when it comes and its exploitation level.
+    """Clustering advice (Copper paper, section 3.2): runs before it, and its exploitation level.
 
     Args:
         after: submitted runs when it is due: 70 % of the budget in the paper.
@@ -169,7 +169,7 @@ class ClusteringAdvice:
 
 
 def nobody_waits(seconds: float) -> None:
-    """Do nothing, as the waiting function without a simulated clock."""
+    """Return at once without waiting: the wait function of episodes without a simulated clock."""
 
 
 def never(run: Run) -> bool:  # noqa: ARG001 - of no run
@@ -199,14 +199,14 @@ class AnalystEpisode:
 
 
 class Agent(Protocol):
-    """Protocol of a kind of analyst that can steer a session through an episode."""
+    """Protocol of simulated analysts, which submit the runs of a session during an episode."""
 
     @property
     def name(self) -> str:
         """Registered name of the kind of analyst."""
 
     def play(self, session: Session, executor: Executor, episode: AnalystEpisode) -> str:
-        """Steer a new session through an episode and return the reason for ending.
+        """Submit runs to a new session until the episode ends, and return the reason as text.
 
         It submits at most ``episode.max_runs`` runs, through the session only, draws from
         ``episode.streams`` only, and stops after the round in which ``episode.until`` was true of
@@ -257,7 +257,7 @@ class SimulatedExecutor:
         self._taken.append(work)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Execute the oldest queued run and return the result."""
+        """Execute the oldest queued run and return its result in a tuple; empty without a run."""
         if not self._taken:
             return ()
         work = self._taken.popleft()

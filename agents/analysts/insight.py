@@ -1,4 +1,4 @@
-"""Insight, learning and intuition of an analyst.
+"""Insight, learning and intuition of a simulated analyst: how it chooses its own runs.
 
 Insight is the subset of the space in which an analyst believes that the optimum lies (section 4.2
 of the paper: good, bad or none); its size and ranks, which the paper leaves open, are fields of
@@ -79,7 +79,7 @@ class Subset:
 
 
 def candidates(insight: Insight, truth: Truth) -> NDArray[np.int64]:
-    """Return the flat indices from which the subset is drawn, best first, or none."""
+    """Return the flat indices from which a subset is drawn, best first; empty without insight."""
     ranked = truth.ranked
     if insight.kind == "good":
         return ranked[: max(insight.least, math.ceil(insight.best * ranked.size))]
@@ -90,7 +90,7 @@ def candidates(insight: Insight, truth: Truth) -> NDArray[np.int64]:
 
 
 def draw_subset(insight: Insight, truth: Truth, rng: np.random.Generator) -> Subset | None:
-    """Draw an analyst's subset and its weights, or return None without insight.
+    """Draw a random weighted subset of configurations for an insight; None without insight.
 
     `agents.analysts.analyst` specifies the order of the draws.
 
@@ -121,7 +121,7 @@ ResultVerdict = Literal["good", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Settings by which an analyst changes level weights after results.
+    """Settings of how an analyst changes the weights of parameter levels after results.
 
     Args:
         rate: a level in a good result gains by the factor ``1 + rate``, in a bad one it loses by
@@ -154,7 +154,7 @@ class Learning:
 
 
 class ResultMemory:
-    """Memory of earlier qualities, with whose median a new result is compared.
+    """Memory of earlier result qualities that compares each new result with their median.
 
     >>> memory = ResultMemory()
     >>> [memory.judge(quality) for quality in (1.0, 3.0, 3.0, 2.0, None)]
@@ -165,7 +165,7 @@ class ResultMemory:
         self._seen: list[float] = []
 
     def judge(self, quality: float | None) -> ResultVerdict | None:
-        """Judge a result good or bad against the median of earlier ones, then store it.
+        """Return ``good`` above the median of earlier results, ``bad`` below it; store the result.
 
         Of ``n`` earlier qualities in ascending order the one at position ``n // 2`` (from 0) is
         their median. Above it a result is good, below it bad, neither where they are equal or
@@ -182,7 +182,7 @@ class ResultMemory:
 
 
 class Weights:
-    """Weights by which an analyst draws levels, and chooses between subset and levels.
+    """Weights of parameter levels in random draws, and of the choice between subset and levels.
 
     They begin with the weights of the subset, or even without one; of the truth only the shape of
     the space is used.
@@ -204,7 +204,7 @@ class Weights:
         self.source = [self._bounded(2.0 * w) for w in (learning.trust, 1.0 - learning.trust)]
 
     def learn(self, level_ids: Sequence[int], verdict: ResultVerdict, source: int | None) -> None:
-        """Update the weights of a result's levels, and of the source of its configuration.
+        """Raise the weights of a good result's levels and source, or lower those of a bad one.
 
         The source is 0 for the subset, 1 for the levels, None if it was neither.
         """
@@ -229,7 +229,7 @@ _SOURCES: dict[Well, int | None] = {"subset": 0, "levels": 1, "space": None}
 
 
 class FreeConfigurations:
-    """Configurations without a run, by flat index from 0 to ``size`` - 1.
+    """Set of configurations that have not been run, by flat index from 0 to ``size`` - 1.
 
     >>> free = FreeConfigurations(3)
     >>> free.take(1); free.take(1)
@@ -250,7 +250,7 @@ class FreeConfigurations:
         self._taken[index] = 1
 
     def draw(self, rng: np.random.Generator) -> int:
-        """Draw a configuration from the non-empty set uniformly, without removing it."""
+        """Draw a flat index uniformly from the set, which must not be empty; do not remove it."""
         for _ in range(TRIES):
             index = below(rng.random(), len(self._taken))
             if not self._taken[index]:
@@ -261,7 +261,7 @@ class FreeConfigurations:
 
 
 class Intuition:
-    """Random choice of an analyst's own configurations, by subset and learned weights.
+    """Random chooser of an analyst's own configurations, by subset and learned weights.
 
     Of the truth only the shape of the space is used; ``subset`` is None without insight,
     ``learning`` None without learning, and ``rng`` is the stream "intuition" of the episode.
@@ -293,7 +293,7 @@ class Intuition:
         self._free.take(index)
 
     def draw(self) -> int | None:
-        """Choose a configuration that has not been run and mark it as run, or return None."""
+        """Choose a free configuration, mark it as run and return its index; None if all are run."""
         if self._free.n == 0:
             return None
         well = self._choose_well()
@@ -351,7 +351,7 @@ class Intuition:
 
 
 def pick(weights: Sequence[float], u: float) -> int:
-    """Map a random number u in [0, 1) to a position, with probabilities by weight.
+    """Map a random number u in [0, 1) to a position in `weights`, in proportion to the weights.
 
     It is the first whose running sum exceeds ``u`` times the sum of all, both summed from the
     first weight on in float64; the last one if rounding leaves none.

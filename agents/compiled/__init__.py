@@ -1,1 +1,1 @@
-"""Compiled episodes of simulated analysts on measured tables; it imports `analysts`."""
+"""Episodes of simulated analysts as Numba-compiled code, on measured tables; imports `analysts`."""

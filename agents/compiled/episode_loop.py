@@ -1,4 +1,4 @@
-"""Compiled episodes of analysts on a measured space, with the same event log as a session.
+"""Numba-compiled episodes of analysts on a measured space, with the same runs as in a session.
 
 The steps are those of `agents.analysts.analyst` and `agents.analysts.insight`, draw for draw and
 sum for sum. One difference, with the same result: the median of earlier results is a pointer over
@@ -60,7 +60,7 @@ REJECTION_TRIES = 256
 
 @kernel
 def observe(ground: SpaceArrays, arrays: StrategyArrays, index: int) -> None:
-    """Add the quality of a run to the level means, unless the run failed."""
+    """Add the quality of a run to the means of its parameter levels, unless the run failed."""
     quality = ground.quality[index]
     if math.isnan(quality):
         return
@@ -75,7 +75,7 @@ def observe(ground: SpaceArrays, arrays: StrategyArrays, index: int) -> None:
 
 @kernel
 def take(arrays: StrategyArrays, index: int) -> None:
-    """Mark a configuration, given by its flat index, as taken."""
+    """Mark a configuration, given by its flat index, as taken (suggested or run)."""
     if arrays.taken[index] == FREE:
         arrays.taken[index] = TAKEN
         arrays.tally[1] -= 1
@@ -83,7 +83,7 @@ def take(arrays: StrategyArrays, index: int) -> None:
 
 @kernel
 def reduced_candidate_lists(ground: SpaceArrays, arrays: StrategyArrays, beta: float) -> None:
-    """List, per parameter, the level ids with q(e) >= q_min + beta (q_max - q_min) or unknown."""
+    """Fill all lists of candidate levels, by mean level quality (Copper paper, Algorithm 2)."""
     for i in range(ground.n_levels.size):
         first, n = ground.first[i], ground.n_levels[i]
         q_min, q_max = math.inf, -math.inf
@@ -105,7 +105,7 @@ def reduced_candidate_lists(ground: SpaceArrays, arrays: StrategyArrays, beta: f
 
 @kernel
 def construction(ground: SpaceArrays, arrays: StrategyArrays, state: Words) -> Any:
-    """Draw a random candidate level for every parameter and return the flat index."""
+    """Return the flat index of a configuration with a random candidate level per parameter."""
     solution = 0
     for i in range(ground.n_levels.size):
         position = below(state, arrays.n_candidates[i])
@@ -123,7 +123,7 @@ def local_search(
     state: Words,
     so_far: int,
 ) -> int:
-    """Append up to n free neighbours of a solution to the batch and return the new length."""
+    """Append up to n free neighbours of a configuration to the batch; return the batch length."""
     limit, n_visited, begin = so_far + n, 0, 0
     slot = nearest(ground, near, centre)
     for group in range(near.n_groups[slot]):
@@ -154,7 +154,7 @@ def add_round(
     state: Words,
     so_far: int,
 ) -> int:
-    """Append one GRASP round (Algorithm 1) to the batch and return the new batch length."""
+    """Append one GRASP round (Copper paper, Algorithm 1) to the batch; return the batch length."""
     solution = construction(ground, arrays, state)
     n = neighbours
     if arrays.taken[solution] == FREE:
@@ -168,7 +168,7 @@ def add_round(
 
 @kernel
 def add_random(ground: SpaceArrays, arrays: StrategyArrays, state: Words, so_far: int) -> int:
-    """Append a random free configuration, if any, to the batch and return the new length."""
+    """Append a random free configuration, if any, to the batch and return the batch length."""
     if arrays.tally[1] == 0:
         return so_far
     index = -1
@@ -273,7 +273,7 @@ class AnalystState(NamedTuple):
 
 @kernel
 def count_run(mind: AnalystState, index: int) -> None:
-    """Update the number of free subset members after the run of a free configuration."""
+    """Decrease the number of free subset members if the newly run configuration is a member."""
     mind.tally[N_FREE] -= mind.is_member[index]
 
 
@@ -285,7 +285,7 @@ def share_of(u: float, n: int) -> int:
 
 @kernel
 def choose_well(mind: AnalystState) -> int:
-    """Choose the source of the analyst's next run: the subset, the levels or the whole space."""
+    """Return the source of the analyst's next run: `SUBSET`, `LEVELS` or `SPACE`."""
     if mind.tally[N_FREE] == 0:
         return LEVELS if mind.learns == 1 else SPACE
     if mind.learns == 0:
@@ -367,7 +367,7 @@ def from_space(arrays: StrategyArrays, mind: AnalystState, n_free: int) -> int:
 
 @kernel
 def judge(mind: AnalystState, grade: int) -> int:
-    """Compare a result with the median of earlier ones: 1 good, -1 bad, 0 neither.
+    """Compare a result with the median of earlier ones and store it: 1 good, -1 bad, 0 neither.
 
     A grade is the position of the quality among the distinct ones; -1 is a failed run.
     """
@@ -396,14 +396,14 @@ def judge(mind: AnalystState, grade: int) -> int:
 
 @kernel
 def updated_weight(mind: AnalystState, weight: float, verdict: int) -> float:
-    """Return a weight after a good or a bad result."""
+    """Return a weight increased after a good result or decreased after a bad one, in bounds."""
     weight = weight * mind.gain if verdict > 0 else weight / mind.gain
     return min(max(weight, 1.0 / mind.most), mind.most)
 
 
 @kernel
 def learn(ground: SpaceArrays, mind: AnalystState, index: int, well: int) -> None:
-    """Update the analyst's weights after a result, if the analyst learns."""
+    """Update the weights of levels and of the configuration's source, if the analyst learns."""
     if mind.learns == 0:
         return
     verdict = judge(mind, ground.grades[index])
@@ -422,7 +422,7 @@ SOURCES = ("initial", "suggested", "analyst")
 
 
 class EpisodeTerms(NamedTuple):
-    """Settings of a compiled episode: confidence, round size, run limit, goal and GRASP."""
+    """Settings of a compiled episode: confidence, round size, run limit, goal and GRASP options."""
 
     confidence: int  # share of Copperline's runs, in whole per cent
     round: int  # runs per round
@@ -434,7 +434,7 @@ class EpisodeTerms(NamedTuple):
 
 
 class EpisodeRecord(NamedTuple):
-    """Configuration, source and batch of each run of an episode, int64 [size] each."""
+    """Arrays with the configuration, source and batch of each run of an episode, int64 [size]."""
 
     indices: Whole  # flat indices of the configurations
     sources: Whole  # `INITIAL`, `SUGGESTED` or `ANALYST`
@@ -444,13 +444,13 @@ class EpisodeRecord(NamedTuple):
 
 @kernel
 def share(confidence: int, runs: int) -> int:
-    """Return how many of `runs` are suggested by the tool, at a confidence in percent."""
+    """Return how many of `runs` Copperline suggests, given the confidence in percent."""
     return (confidence * runs + 50) // 100
 
 
 @kernel
 def note(journal: EpisodeRecord, at: int, index: int, source: int, batch: int, well: int) -> None:
-    """Record one run of the episode."""
+    """Store one run of the episode at position ``at`` of the record."""
     journal.indices[at] = index
     journal.sources[at] = source
     journal.batches[at] = batch
@@ -499,7 +499,7 @@ def play(
     pool: Words,
     state: Words,
 ) -> int:
-    """Play a compiled episode, recording runs in ``journal``, and return their number.
+    """Play a compiled episode, record its runs in ``journal`` and return the number of runs.
 
     ``arrays`` are cleared (`agents.compiled.space_arrays.clear`), ``mind`` is the initial
     state of the analyst, ``seed_pool`` that of the session's seed (`agents.compiled.jit.pool_of`);
@@ -542,7 +542,7 @@ Options = Mapping[str, str | int | float | bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpisodeRuns:
-    """The runs of an episode, in the order of their numbers."""
+    """Runs of an episode, in the order of their numbers."""
 
     indices: Whole  # int64 [n], flat indices of the configurations
     qualities: Real  # float64 [n], maximised, NaN where the run failed
@@ -552,7 +552,7 @@ class EpisodeRuns:
 
     @property
     def rows(self) -> list[tuple[int, str, int | None]]:
-        """Configuration, source and batch of every run, as in the event log."""
+        """Flat index, source and batch number of every run, as in the event log of a session."""
         return [
             (index, SOURCES[source], batch or None)
             for index, source, batch in zip(
@@ -578,7 +578,7 @@ _EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 
 class CompiledEpisodes:
-    """Player of compiled episodes on one space, with the paper's GRASP as strategy.
+    """Player of compiled episodes on one space, with the Copper paper's GRASP as strategy.
 
     There is no SLA, so there are no warnings, and no time: acceptance and reaction time have no
     effect. The clustering advice (section 4.3) is not supported.

@@ -1,4 +1,4 @@
-"""Compilation of kernel text with Numba, and NumPy's random streams in kernel text.
+"""Compilation of functions with Numba, and NumPy's random streams for compiled functions.
 
 Kernel text is plain Python in the subset that Numba compiles, marked with `kernel`. `compiled`
 returns a twin of it, and of every kernel function that it calls, from a folder under the user's
@@ -54,7 +54,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def is_available() -> bool:
-    """Return whether compiling is permitted, as NUMBA_DISABLE_JIT can forbid it."""
+    """Return whether Numba may compile functions, which NUMBA_DISABLE_JIT=1 forbids."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 
@@ -154,7 +154,7 @@ def state_of(sequence: np.random.SeedSequence) -> Words:
 
 @kernel
 def hash_word(word: np.uint64, pool: Words) -> Any:
-    """Mix a word with the pool's hash constant and advance the constant (SeedSequence)."""
+    """Return the hash of a 32-bit word as NumPy's SeedSequence does; change the hash constant."""
     value = word ^ pool[4]
     pool[4] = (pool[4] * MULT_A) & MASK
     value = (value * pool[4]) & MASK
@@ -163,14 +163,14 @@ def hash_word(word: np.uint64, pool: Words) -> Any:
 
 @kernel
 def stir(pool: Words, at: int, word: np.uint64) -> None:
-    """Mix a word into one entry of the entropy pool (SeedSequence)."""
+    """Mix a 32-bit word into entry `at` of the entropy pool, as NumPy's SeedSequence does."""
     value = (MIX_LEFT * pool[at] - MIX_RIGHT * hash_word(word, pool)) & MASK
     pool[at] = value ^ (value >> SHIFT)
 
 
 @kernel
 def pool_of(seed: Words, pool: Words) -> None:
-    """Compute the entropy pool, uint64 [5], of a SeedSequence before its spawn key is added."""
+    """Fill ``pool``, uint64 [5], with the entropy pool of a SeedSequence without spawn key."""
     pool[4] = INIT_A
     for i in range(4):
         pool[i] = hash_word(seed[i] if i < len(seed) else ZERO, pool)
@@ -185,7 +185,7 @@ def pool_of(seed: Words, pool: Words) -> None:
 
 @kernel
 def start(state: Words, seed_pool: Words, first: int, second: int, pool: Words) -> None:
-    """Make the state, uint64 [6], of a generator with spawn key ``(first, second)``.
+    """Compute the state, uint64 [6], of a generator with spawn key ``(first, second)``.
 
     It is that of ``default_rng(SeedSequence(seed, spawn_key=...))``, with ``seed_pool`` from
     `pool_of`; both numbers of the key are below 2^32, and ``pool`` is scratch.
@@ -241,7 +241,7 @@ def next64(state: Words) -> Any:
 
 @kernel
 def next32(state: Words) -> Any:
-    """Return the next 32 random bits of PCG64, using each 64-bit draw twice."""
+    """Return the next 32 random bits of PCG64; two calls share one 64-bit draw."""
     if state[4] != ZERO:
         state[4] = ZERO
         return state[5]
@@ -253,13 +253,13 @@ def next32(state: Words) -> Any:
 
 @kernel
 def uniform(state: Words) -> Any:
-    """Draw a float in [0, 1), identical to that of NumPy's ``rng.random()``."""
+    """Draw a float in [0, 1), the same number as NumPy's ``rng.random()``."""
     return (next64(state) >> TO_53) * ONE_IN_2_53
 
 
 @kernel
 def below(state: Words, n: int) -> Any:
-    """Draw an integer in [0, n), identical to that of NumPy's ``rng.integers(n)``."""
+    """Draw an integer in [0, n), the same number as NumPy's ``rng.integers(n)``."""
     if n == 1:
         return np.int64(0)
     width = np.uint64(n)

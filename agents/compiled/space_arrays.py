@@ -1,4 +1,4 @@
-"""Arrays of a space, of a strategy's state and of neighbourhoods, for kernel text.
+"""Arrays of a space, of a strategy's state and of neighbourhoods, for compiled functions.
 
 Configurations are flat indices of the full product, the last parameter moving fastest. Levels of
 all parameters stand in one row, those of the first parameter first. Neighbours are listed nearest
@@ -44,7 +44,7 @@ class SpaceArrays(NamedTuple):
 
 
 class StrategyArrays(NamedTuple):
-    """State and scratch arrays of a compiled strategy."""
+    """Arrays of a compiled strategy: its state and working memory."""
 
     taken: Flags  # uint8 [size], `FREE` or `TAKEN`
     sums: Real  # float64 [levels], sums of results relative to the first one, in their order
@@ -58,7 +58,7 @@ class StrategyArrays(NamedTuple):
 
 
 def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
-    """Return the arrays of a space without exclusions and closed levels.
+    """Return the arrays of a parameter space that has no exclusions and no closed levels.
 
     ``quality`` is float64 [size], maximised, NaN where a run fails.
     """
@@ -91,7 +91,7 @@ def space_arrays_of(parameters: Sequence[Any], quality: Real) -> SpaceArrays:
 
 
 def strategy_arrays(ground: SpaceArrays, longest_batch: int) -> StrategyArrays:
-    """Return uninitialised state and scratch arrays for a compiled strategy."""
+    """Return the arrays of a compiled strategy in the state before the first run."""
     size, n_levels = ground.quality.size, int(ground.n_levels.sum())
     arrays = StrategyArrays(
         taken=np.empty(size, dtype=np.uint8),
@@ -173,7 +173,7 @@ class NeighbourCache(NamedTuple):
 
 
 def neighbour_cache(ground: SpaceArrays, most_bytes: int = MOST_BYTES) -> NeighbourCache:
-    """Return an empty neighbour cache of limited size in bytes."""
+    """Return an empty neighbour cache of about `most_bytes` bytes at most."""
     size = ground.quality.size
     width = min(SEARCH_BOUND + widest(ground), size)
     slots = max(1, min(size, most_bytes // (8 * width)))
@@ -187,7 +187,7 @@ def neighbour_cache(ground: SpaceArrays, most_bytes: int = MOST_BYTES) -> Neighb
 
 @kernel
 def choices(ground: SpaceArrays, i: int, level_id: int, steps: int) -> int:
-    """Count the levels of parameter i at a number of steps from a level."""
+    """Return how many levels of parameter i are exactly `steps` steps from a level."""
     if steps == 0:
         return 1
     n = ground.n_levels[i]
@@ -199,7 +199,7 @@ def choices(ground: SpaceArrays, i: int, level_id: int, steps: int) -> int:
 
 @kernel
 def choice(ground: SpaceArrays, i: int, level_id: int, steps: int, entry: int) -> int:
-    """Return the id of one of the levels that are exactly `steps` steps from a level."""
+    """Return the id of level `entry` of those that are exactly `steps` steps from a level."""
     if steps == 0:
         return level_id
     if ground.ordinal[i] == 0:
@@ -217,7 +217,7 @@ def choice(ground: SpaceArrays, i: int, level_id: int, steps: int, entry: int) -
 
 @kernel
 def count(ground: SpaceArrays, row: int, centre: int) -> int:
-    """Count the configurations that a combination of steps leads to from a centre."""
+    """Count the configurations at a given number of steps per parameter from a centre."""
     n = 1
     for i in range(ground.n_levels.size):
         n *= choices(ground, i, ground.level_ids[centre, i], ground.steps[row, i])
@@ -226,7 +226,7 @@ def count(ground: SpaceArrays, row: int, centre: int) -> int:
 
 @kernel
 def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
-    """Return the flat index of a numbered configuration at given steps from a centre.
+    """Return the flat index of one of the configurations at given steps from a centre.
 
     ``row`` is a row of `SpaceArrays.steps`, ``centre`` the flat index where the steps begin.
     """
@@ -243,7 +243,7 @@ def at_number(ground: SpaceArrays, row: int, number: int, centre: int) -> int:
 
 @kernel
 def nearest(ground: SpaceArrays, near: NeighbourCache, centre: int) -> int:
-    """Return the cache slot with the neighbourhood of a centre, filled if necessary."""
+    """Return the cache slot of a centre's nearest neighbours, after filling it if necessary."""
     slot = centre % near.centres.size
     if near.centres[slot] == centre:
         return slot

@@ -1,1 +1,1 @@
-"""Reproduction of the paper's evaluation, with verdicts; imports `analysts` and `studies`."""
+"""Reproduction of the Copper paper's evaluation; imports `analysts` and `studies`."""

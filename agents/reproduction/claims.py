@@ -1,4 +1,4 @@
-"""Verdicts on the claims of the paper: they hold, do not hold, or are undecided.
+"""Verdicts on the claims of the Copper paper: they hold, do not hold, or are undecided.
 
 Figure 6 and section 4.2 of the paper: runs to the optimum over confidence, and its claims.
 Figures 7 to 9 and section 4.3: the best result of a budget over exploitation levels.
@@ -19,7 +19,7 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "undecided")
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """Verdict on one claim of the paper: holds, does not hold or undecided."""
+    """Verdict on one claim of the Copper paper or of ours: holds, does not hold or undecided."""
 
     claim: str  # short name
     figure: str  # figure of the paper that it is about
@@ -31,7 +31,7 @@ class ClaimVerdict:
 
 
 def above_zero(*estimates: Estimate) -> Outcome:
-    """Judge the claim that all given estimates are above 0, by their intervals.
+    """Judge the claim that all given estimates are above 0, by their 95% intervals.
 
     >>> import numpy as np
     >>> few = Estimate(1.0, np.array([0.5, 1.5]))
@@ -44,7 +44,7 @@ def above_zero(*estimates: Estimate) -> Outcome:
 
 
 def near_zero(estimate: Estimate, margin: float) -> Outcome:
-    """Judge the claim that an estimate is 0 within a margin, by its interval.
+    """Judge the claim that an estimate is 0 within a margin, by its 95% interval.
 
     >>> import numpy as np
     >>> small = Estimate(0.0, np.array([-0.01, 0.01]))
@@ -69,7 +69,7 @@ def with_interval(estimate: Estimate, digits: int = 1) -> str:
 
 
 def percent(estimate: Estimate) -> str:
-    """Format a share with its 95% interval as text in percent."""
+    """Format a relative change with its 95% interval as text in percent."""
     percentage = estimate * 100.0
     return f"{percentage.value:+.0f} % ({percentage.low:+.0f} to {percentage.high:+.0f} %)"
 
@@ -91,7 +91,7 @@ CONFIDENCE_MARGIN = 0.10  # Share of the runs within which a change counts as no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunsToOptimum:
-    """Numbers of runs until the optimum on one application (a row of figure 6)."""
+    """Numbers of runs to the optimum on one application (a row of the Copper paper's figure 6)."""
 
     table: str  # name of the application
     # runs to the optimum by insight, confidence in per cent, and learning; an episode that was
@@ -103,24 +103,24 @@ class RunsToOptimum:
 
     @property
     def confidences(self) -> tuple[int, ...]:
-        """Confidences on the axis of the paper's figure, in percent, ascending."""
+        """Confidences on the axis of the Copper paper's figure 6, in percent, ascending."""
         return tuple(sorted({at for _, at, _ in self.samples if at >= LEAST}))
 
     @property
     def shared(self) -> tuple[int, ...]:
-        """Confidences in percent at which a part of the runs is the analyst's own."""
+        """Confidences below 100%, at which some runs are the analyst's own, in percent."""
         return tuple(at for at in self.confidences if at < 100)
 
     def mean(self, insight: Kind, confidence: int, learning: bool = False) -> Estimate:
-        """Return the mean number of runs to the optimum for one cell of the figure."""
+        """Return the mean number of runs to the optimum of one group of simulated analysts."""
         return self.samples[insight, confidence, learning].mean
 
     def over(self, insight: Kind, learning: bool = False) -> Estimate:
-        """Return the mean over the confidences at which insight matters."""
+        """Return the mean number of runs to the optimum over the confidences below 100%."""
         return mean_of([self.mean(insight, at, learning) for at in self.shared])
 
     def trend(self, insight: Kind) -> Estimate:
-        """Return the change of the mean by 10 points of confidence in runs, without learning."""
+        """Return the change in mean runs per 10 percentage points of confidence (no learning)."""
         at = self.confidences
         return slope(
             [confidence / 10 for confidence in at],
@@ -128,16 +128,16 @@ class RunsToOptimum:
         )
 
     def ends(self, insight: Kind) -> tuple[Estimate, Estimate]:
-        """Return the means at the least and at the full confidence, without learning."""
+        """Return the mean runs to the optimum at the least and at full confidence; no learning."""
         return self.mean(insight, self.confidences[0]), self.mean(insight, 100)
 
     def given_up(self, insight: Kind, confidence: int, learning: bool = False) -> float:
-        """Return the share of the episodes that did not find the optimum."""
+        """Return the share of the episodes that ended without finding the optimum."""
         return 1.0 - self.samples[insight, confidence, learning].share_found
 
 
 def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
-    """Return verdicts on all claims about figure 6 that the results can decide."""
+    """Return verdicts on the claims about the Copper paper's figure 6 that results can decide."""
     verdicts = [bad_falls(row) for row in rows]
     by_table = {row.table: row for row in rows}
     if "scheduling" in by_table and len(rows) > 1:
@@ -154,7 +154,7 @@ def judge_confidence(rows: Sequence[RunsToOptimum]) -> list[ClaimVerdict]:
 
 
 def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with bad insight the runs fall as confidence rises."""
+    """Judge the claim that with bad insight runs to the optimum fall as confidence rises."""
     trend, (first, last) = row.trend("bad"), row.ends("bad")
     outcome = above_zero(-trend, first - last)
     return ClaimVerdict(
@@ -169,7 +169,7 @@ def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) -> ClaimVerdict:
-    """Judge the claim that the gain of confidence with bad insight is greatest on scheduling."""
+    """Judge the claim that with bad insight confidence saves most runs, in %, on scheduling."""
     gains = {other_row.table: _gain(other_row) for other_row in rows}
     row_gain = gains.pop(row.table)
     outcome = above_zero(*(row_gain - other for other in gains.values()))
@@ -189,7 +189,7 @@ def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) 
 
 
 def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that learning reduces the runs with the given kind of insight."""
+    """Judge the claim that learning reduces runs to the optimum with a given kind of insight."""
     with_it, without = row.over(insight, learning=True), row.over(insight)
     change = with_it.log() - without.log()
     outcome = above_zero(-change)
@@ -205,7 +205,7 @@ def learning_helps(insight: Kind, row: RunsToOptimum) -> ClaimVerdict:
 
 
 def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with bad insight learning helps most at the lowest confidence."""
+    """Judge the claim that with bad insight learning saves most runs at the lowest confidence."""
     first, *later_gains = [
         row.mean("bad", at) - row.mean("bad", at, learning=True) for at in row.shared
     ]
@@ -226,7 +226,7 @@ def learning_helps_most_at_least(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def good_rises(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with good insight the runs rise as confidence rises."""
+    """Judge the claim that with good insight runs to the optimum rise as confidence rises."""
     trend, (first, last) = row.trend("good"), row.ends("good")
     outcome = above_zero(trend, last - first)
     return ClaimVerdict(
@@ -241,7 +241,7 @@ def good_rises(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def last_step(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with good insight runs rise abruptly on flood, else evenly."""
+    """Judge the claim that with good insight runs jump at full confidence on flood only."""
     at = row.confidences
     before = row.mean("good", at[-2]) - row.mean("good", at[0])
     step = row.mean("good", 100) - row.mean("good", at[-2])
@@ -271,7 +271,7 @@ def last_step(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with good insight learning has no relevant effect."""
+    """Judge the claim that with good insight learning hardly changes the runs to the optimum."""
     change = row.over("good", learning=True).log() - row.over("good").log()
     outcome = near_zero(change, math.log1p(CONFIDENCE_MARGIN))
     return ClaimVerdict(
@@ -289,7 +289,7 @@ def learning_idle_for_good(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def none_between(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that runs without insight lie between those with good and bad insight."""
+    """Judge the claim that no insight needs more runs than good insight and fewer than bad."""
     bad, good, none = (row.over(insight) for insight in ("bad", "good", "none"))
     outcome = above_zero(none - good, bad - none)
     return ClaimVerdict(
@@ -307,7 +307,7 @@ def none_between(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def none_falls_less(row: RunsToOptimum) -> ClaimVerdict:
-    """Judge the claim that with no insight confidence helps less than with bad insight."""
+    """Judge the claim that confidence saves fewer runs without insight than with bad insight."""
     trend, bad = row.trend("none"), row.trend("bad")
     outcome = above_zero(-trend, trend - bad)
     return ClaimVerdict(
@@ -423,7 +423,7 @@ BUDGET_MARGIN = 0.02  # Difference of the ratio that counts as none
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BudgetQualities:
-    """Best qualities found within budgets of runs (one of the figures 7 to 9)."""
+    """Best qualities found within budgets of runs (one of the Copper paper's figures 7 to 9)."""
 
     table: str  # name of the application
     # ratio to the optimum by budget and exploitation level, None for no level
@@ -431,24 +431,24 @@ class BudgetQualities:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """Budgets of the figure in runs, ascending."""
+        """Budgets of runs in the figure, ascending."""
         return tuple(sorted({runs for runs, _ in self.samples}))
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Exploitation levels of the figure, ascending."""
+        """Exploitation levels in the figure, from 0 to 1, ascending."""
         return tuple(sorted({level for _, level in self.samples if level is not None}))
 
     def mean(self, runs: int, level: float | None) -> Estimate:
-        """Return the mean ratio to the optimum for a budget and an exploitation level."""
+        """Return the mean ratio of results to the optimum for a budget and exploitation level."""
         return self.samples[runs, level].mean
 
     def effect(self, runs: int) -> Estimate:
-        """Return the effect of full exploitation against none, by the line through all levels."""
+        """Return the change of the mean ratio from no to full exploitation, by a fitted line."""
         return slope(self.levels, [self.mean(runs, level) for level in self.levels])
 
     def share_found(self, runs: int) -> float:
-        """Return the share of the episodes of a budget that found the optimum."""
+        """Return the share of the episodes with a given budget of runs that found the optimum."""
         budget_samples = [self.samples[runs, level] for level in self.levels]
         return sum(sample.share_found * sample.n for sample in budget_samples) / sum(
             sample.n for sample in budget_samples
@@ -456,7 +456,7 @@ class BudgetQualities:
 
 
 def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
-    """Return verdicts on all claims about one of the figures 7 to 9."""
+    """Return verdicts on all claims about one of the Copper paper's figures 7 to 9."""
     verdicts = [spread_at_small_budgets(figure, row)]
     if row.table == "flood":
         verdicts.append(mixed_is_best(figure, row))
@@ -469,7 +469,7 @@ def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
 
 
 def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """Judge the claim that results vary more at small budgets."""
+    """Judge the claim that the quality of results varies more at small budgets of runs."""
     few, many = row.budgets[0], row.budgets[-1]
     at_few, at_many = (
         mean_of([row.samples[runs, level].spread for level in row.levels]) for runs in (few, many)
@@ -491,7 +491,7 @@ def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def mixed_is_best(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """Judge the claim that at the smallest budget a mixture beats both extremes."""
+    """Judge the claim that at the smallest budget partial exploitation beats none and full."""
     few = row.budgets[0]
     means = {level: row.mean(few, level) for level in row.levels}
     least, most = row.levels[0], row.levels[-1]
@@ -512,7 +512,7 @@ def mixed_is_best(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """Judge the claim that at the smallest budget the exploitation level matters."""
+    """Judge the claim that at the smallest budget the exploitation level affects the result."""
     few = row.budgets[0]
     pairs = list(itertools.combinations(row.levels, 2))
     level = 1.0 - 0.05 / len(pairs)
@@ -538,7 +538,7 @@ def level_matters(figure: str, row: BudgetQualities) -> ClaimVerdict:
 
 
 def fades(figure: str, row: BudgetQualities) -> ClaimVerdict:
-    """Judge the claim that the influence of the level fades as the budget grows."""
+    """Judge the claim that the influence of the exploitation level fades as the budget grows."""
     few, many = row.budgets[0], row.budgets[-1]
     at_few, at_many = row.effect(few), row.effect(many)
     sign = 1.0 if at_few.value >= 0 else -1.0

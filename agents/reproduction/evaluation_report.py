@@ -1,4 +1,4 @@
-"""Report of the evaluation: verdicts, then the figures as the paper arranges them.
+"""Report of the reproduced evaluation: verdicts, then the figures as in the Copper paper.
 
 Figure 5 is a folded map of each search space, dark where results are better.
 """
@@ -54,7 +54,7 @@ def space_map(truth: Truth, title: str) -> Spec:
 
 
 def shares(truth: Truth) -> dict[str, float]:
-    """Return the share of the variance that the levels of each parameter explain alone."""
+    """Return the share of the quality's variance that each parameter explains alone, by name."""
     succeeded = ~np.isnan(truth.quality)
     quality = truth.quality[succeeded]
     total = float(((quality - quality.mean()) ** 2).sum()) or 1.0
@@ -144,7 +144,7 @@ def write_evaluation(done: Reproduction, folder: Path) -> tuple[Path, ...]:
 
 
 def drawings(done: Reproduction) -> dict[str, dict[str, str]]:
-    """Return the SVG drawings of every figure, by file name."""
+    """Return the SVG drawings by name of the figure and name of the file."""
     drawings_by_figure: dict[str, dict[str, str]] = {}
     if "5" in done.recipe.playable_figures:
         drawings_by_figure["5"] = {
@@ -228,7 +228,7 @@ def tally(verdicts: Sequence[ClaimVerdict]) -> str:
 
 
 def about(done: Reproduction) -> dict[str, str]:
-    """Return the settings of the evaluation as texts by name."""
+    """Return the settings of the evaluation, as texts by their names."""
     recipe = done.recipe
     facts_by_name = {
         "Seed": str(recipe.seed),

@@ -1,4 +1,4 @@
-"""Reproduction of the paper's evaluation: a study per figure on measured spaces, then verdicts.
+"""Reproduction of the Copper paper's evaluation: a study for each figure, then verdicts.
 
 Beyond the paper it compares our default strategy with GRASP, and accepted with ignored warnings.
 Playing in the same folder continues after an interruption.
@@ -64,14 +64,14 @@ MOST_OF_STRATEGIES, MOST_OF_GOALS = 20, 100  # Most episodes per cell, because s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyComparison:
-    """Results of the strategies on an application."""
+    """Ratios to the optimum that several strategies reach on one application."""
 
     table: str  # name of the application
     # ratio to the optimum by strategy, insight and confidence in per cent
     samples: Mapping[tuple[str, Kind, int], Sample]
 
     def over(self, strategy: str, confidence: int) -> Estimate:
-        """Return a strategy's mean result over all kinds of insight, at one confidence."""
+        """Return a strategy's mean ratio to the optimum over all insights, at one confidence."""
         means = [
             sample.mean
             for (name, _, at), sample in self.samples.items()
@@ -80,7 +80,7 @@ class StrategyComparison:
         return mean_of(means)
 
     def share_found(self, strategy: str, confidence: int) -> float:
-        """Return the share of the episodes that found the optimum."""
+        """Return the share of a strategy's episodes that found the optimum, at one confidence."""
         shares = [
             sample.share_found
             for (name, _, at), sample in self.samples.items()
@@ -91,7 +91,7 @@ class StrategyComparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarningComparison:
-    """Shares of SLAs met on one application when warnings are ignored or accepted."""
+    """Shares of SLA goals met on one application when warnings are ignored or accepted."""
 
     table: str  # name of the application
     strategy: str  # strategy of the suggestions
@@ -104,13 +104,13 @@ class WarningComparison:
 def judge_compare(
     rows: Sequence[StrategyComparison], goals: Sequence[WarningComparison]
 ) -> list[ClaimVerdict]:
-    """Return verdicts on our own claims, which are not the paper's."""
+    """Return verdicts on this project's own claims about its default strategy and warnings."""
     verdicts = [default_finds_more(row, at) for row in rows for at in (100, 50)]
     return [*verdicts, *(advice_keeps_more(comparison) for comparison in goals)]
 
 
 def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict:
-    """Judge the claim that our default finds more within the budget than the paper's GRASP."""
+    """Judge the claim that the default strategy finds better results than the Copper paper's."""
     default, theirs = (row.over(name, confidence) for name in (DEFAULT, FAITHFUL))
     outcome = above_zero(default - theirs)
     shares = [
@@ -130,7 +130,7 @@ def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict
 
 
 def advice_keeps_more(comparison: WarningComparison) -> ClaimVerdict:
-    """Judge the claim that accepting forecast warnings meets more SLAs."""
+    """Judge the claim that analysts who accept forecast warnings meet more SLAs."""
     outcome = above_zero(comparison.gained.mean)
     return ClaimVerdict(
         f"warnings: more SLAs met, {comparison.strategy}", COMPARISON_FIGURE, comparison.table,
@@ -156,7 +156,7 @@ def _why_not(comparison: WarningComparison, outcome: Outcome) -> str:
 
 
 def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]:
-    """Yield, per kind of insight, a chart of the strategies and a file name."""
+    """Yield, per kind of insight, a file name and a chart that compares the strategies."""
     names = {"bad": "bad insight", "good": "good insight", "none": "no insight"}
     for insight in dict.fromkeys(sample_insight for _, sample_insight, _ in row.samples):
         bars = [
@@ -170,7 +170,7 @@ def strategy_panels(row: StrategyComparison) -> Iterator[tuple[str, StudyPanel]]
 
 
 def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, StudyPanel]]:
-    """Yield, per application, a chart of the SLAs met and a file name."""
+    """Yield, per application, a file name and a chart of the shares of SLA goals met."""
     for table in dict.fromkeys(comparison.table for comparison in goals):
         bars = [
             (comparison.strategy, word, bar_interval(sample.mean))
@@ -187,7 +187,7 @@ def goal_panels(goals: Sequence[WarningComparison]) -> Iterator[tuple[str, Study
 
 
 def bar_interval(estimate: Estimate) -> MeanInterval:
-    """Convert an estimate to a chart bar with its interval."""
+    """Convert an estimate to the mean and the 95% interval of a chart bar."""
     return MeanInterval(estimate.value, estimate.low, estimate.high)
 
 
@@ -203,7 +203,7 @@ def by_cell(study: Study, rows: Rows) -> Iterator[tuple[Cell, Rows]]:
 
 
 def sample(study: Study, cell: Cell, rows: Rows) -> Sample:
-    """Return a cell's results with resamples: runs to the optimum or ratios to the optimum.
+    """Return the runs to the optimum, or ratios to it, of a cell, with bootstrap resamples.
 
     The resamples of runs are those of the intervals in the study's own report.
     """
@@ -218,7 +218,7 @@ def sample(study: Study, cell: Cell, rows: Rows) -> Sample:
 
 
 def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsToOptimum]:
-    """Return the results for figure 6 from a study, one row per application."""
+    """Return a study's results for the Copper paper's figure 6, one entry per application."""
     samples: dict[str, dict[tuple[Kind, int, bool], Sample]] = {}
     for cell, cell_rows in by_cell(study, rows):
         if cell.insight is None or cell.confidence is None or cell.learning is None:
@@ -232,7 +232,7 @@ def runs_of(study: Study, rows: Rows, truths: Mapping[str, Truth]) -> list[RunsT
 
 
 def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
-    """Return the results for one of the figures 7 to 9 from a study."""
+    """Return a study's results for one of the Copper paper's figures 7 to 9."""
     samples = {
         (cell.runs or 0, cell.exploitation): sample(study, cell, cell_rows)
         for cell, cell_rows in by_cell(study, rows)
@@ -241,7 +241,7 @@ def qualities_of(study: Study, rows: Rows) -> BudgetQualities:
 
 
 def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
-    """Return the results of the strategies on an application."""
+    """Return a study's results of the compared strategies on one application."""
     samples: dict[tuple[str, Kind, int], Sample] = {}
     for cell, cell_rows in by_cell(study, rows):
         if cell.insight is None or cell.confidence is None:
@@ -251,7 +251,7 @@ def strategies_of(study: Study, rows: Rows) -> StrategyComparison:
 
 
 def goals_of(study: Study, ignored: Rows, accepted: Rows) -> list[WarningComparison]:
-    """Compare, per strategy, how many SLAs two studies met with warnings ignored and accepted."""
+    """Compare, per strategy, how often SLA goals were met with warnings ignored and accepted."""
     comparisons = []
     pairs = zip(by_cell(study, ignored), by_cell(study, accepted), strict=True)
     for (cell, without), (_, with_it) in pairs:
@@ -275,7 +275,7 @@ def _outcome_key(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def leading(truth: Truth) -> tuple[int, int]:
-    """Count parameters whose level in the optimum is best on average, and all parameters.
+    """Count the parameters whose level in the optimum has the best mean, and all parameters.
 
     GRASP and learners follow the means of levels; where those lead elsewhere, both fail.
     """
@@ -313,7 +313,7 @@ class EvaluationSpace:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecipe:
-    """Settings for reproducing the paper's evaluation: figures, spaces and episodes.
+    """Settings for reproducing the Copper paper's evaluation: figures, spaces and episodes.
 
     Args:
         figures: names from `FIGURE_NAMES`.
@@ -347,13 +347,13 @@ class EvaluationRecipe:
 
     @property
     def episodes(self) -> int:
-        """Number of episodes per cell."""
+        """Number of episodes per cell of a study's grid."""
         usual = QUICK_REPLICATIONS if self.quick else REPLICATIONS
         return usual if self.replications is None else self.replications
 
     @property
     def playable_figures(self) -> tuple[str, ...]:
-        """Figures that the spaces allow, in the order of the report."""
+        """Requested figures for which a measured space is given, in the order of the report."""
         there = {space.name for space in self.spaces}
         return tuple(
             figure
@@ -368,7 +368,7 @@ class EvaluationRecipe:
 
 
 def study_of(recipe: EvaluationRecipe, figure: str) -> Study:
-    """Return the study whose results the given figure (6 to 9) shows."""
+    """Return the study whose results the given figure (6 to 9) of the Copper paper shows."""
     if figure == "6":
         return Study(
             "Figure 6: runs to the optimum",
@@ -436,7 +436,7 @@ TellStudy = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduction:
-    """Results of reproducing the paper's evaluation, with verdicts on the claims."""
+    """Results of reproducing the Copper paper's evaluation, with verdicts on its claims."""
 
     recipe: EvaluationRecipe  # settings of the reproduction
     truths: dict[str, Truth]  # measured spaces by name
@@ -452,7 +452,7 @@ def reproduce(
     workers: int | None = None,
     tell: TellStudy | None = None,
 ) -> Reproduction:
-    """Play all remaining episodes of an evaluation in a folder and judge the claims.
+    """Play all episodes of an evaluation that a folder does not hold yet, and judge the claims.
 
     The folder is made if it does not exist; ``workers`` are processes, as many as cores if None.
 

@@ -1,1 +1,1 @@
-"""Studies of simulated analysts, their reports and repository; imports `analysts`, `compiled`."""
+"""Studies of simulated analysts, study reports and repository; imports `analysts`, `compiled`."""

@@ -1,4 +1,4 @@
-"""Report of a study: page, text, table, charts and findings in sentences.
+"""Report of a study as HTML, Markdown and CSV, with charts, and findings as sentences.
 
 Two means differ if the 95 % interval of their difference excludes 0, not if the intervals of two
 bars do not overlap (`agents.studies.results`). The findings compare the ends of each axis of the
@@ -56,7 +56,7 @@ class StudyPanel:
 
 
 def panels(summaries: Sequence[CellSummary]) -> tuple[StudyPanel, ...]:
-    """Return the bar charts of a study, in the order of its grid.
+    """Return the bar charts of a study, in the order of the cells of its grid.
 
     Without budgets they are those of figure 6: runs to the optimum over confidence, learning in
     colour, a panel for each table, strategy, kind and insight. With budgets those of figures 7 to
@@ -102,17 +102,17 @@ def percent(confidence: int | None) -> str:
 
 
 def learns(learning: bool | None) -> str:
-    """Return as text whether an analyst learns."""
+    """Format whether an analyst learns as text, or a dash if None."""
     return {None: "-", True: "learning", False: "not learning"}[learning]
 
 
 def level(exploitation: float | None) -> str:
-    """Format an exploitation level as text."""
+    """Format an exploitation level as text, ``no level`` if None."""
     return "no level" if exploitation is None else f"{exploitation:g}"
 
 
 def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
-    """Draw the bar charts of a study, with one scale for all charts of a table."""
+    """Draw the bar charts of a study, with one scale for all charts of a measured table."""
     study_panels = panels(summaries)
     tops: dict[str, float] = {}
     for panel in study_panels:
@@ -121,7 +121,7 @@ def panel_specs(summaries: Sequence[CellSummary]) -> tuple[Spec, ...]:
 
 
 def bars(panel: StudyPanel, top: float) -> Spec:
-    """Draw one bar chart with interval ends, on a scale from 0 to ``top``."""
+    """Return the specification of a bar chart with intervals, on a scale from 0 to ``top``."""
     rows = [
         {"x": x, "colour": colour, "mean": f.mean, "low": f.low, "high": f.high}
         for x, colour, f in panel.bars
@@ -356,7 +356,7 @@ def render_html(finished: PlayedStudy) -> str:
 
 
 def render_markdown(finished: PlayedStudy) -> str:
-    """Render the report as Markdown, without the charts."""
+    """Render the report of a study as Markdown, without the charts."""
     names = header(finished.study)
     lines = [f"# {finished.study.name}", "", headline(finished), ""]
     lines += [f"- {name}: {text}" for name, text in facts(finished).items()]
@@ -380,7 +380,7 @@ def render_csv(summaries: Sequence[CellSummary]) -> str:
 
 
 def as_json(summary: CellSummary) -> Mapping[str, str | int | float | bool | None]:
-    """Return a cell's summary by the names of `COLUMNS`."""
+    """Return a cell's summary as JSON-compatible values, by column name."""
     cell, runs, ratio = summary.cell, summary.runs, summary.ratio or MeanInterval(None, None, None)
     values = (
         cell.table, str(cell.strategy), cell.kind, cell.insight, cell.confidence, cell.learning,
@@ -401,7 +401,7 @@ def study_as_json(finished: PlayedStudy, folder: Path) -> dict[str, object]:
 
 
 def study_rows(finished: PlayedStudy) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the header and the rows of the table of cells for people.
+    """Return the header and the rows of a readable table of a study's cells.
 
     An axis with a single value is left out.
     """
@@ -424,7 +424,7 @@ def headline(finished: PlayedStudy) -> str:
 
 
 def facts(finished: PlayedStudy) -> dict[str, str]:
-    """Return the settings of the study as texts by name."""
+    """Return the settings of the study, as texts by their names."""
     study = finished.study
     learner, insight, manner, stop = study.learner, study.insight, study.manner, study.stop
     ends = "at the optimum, or given up after " + (

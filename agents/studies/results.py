@@ -1,4 +1,4 @@
-"""Results of a study as Parquet, whole-file writes, and bootstrap intervals.
+"""Results of a study: Parquet files, atomic file writes, and bootstrap intervals.
 
 Each cell is resampled once (Efron & Tibshirani 1994, chapter 6); numbers from several cells are
 computed from each of their resamples, and the middle 95 % of them is the interval (chapter 13, the
@@ -47,7 +47,7 @@ def make_folder(path: Path) -> None:
 
 
 def copy_files(names: Sequence[str], source: Path, into: Path) -> bool:
-    """Copy files between folders in order, and return False at the first missing file.
+    """Copy named files between folders; stop and return False at the first missing file.
 
     Raises `AssistantError` if one of them cannot be written.
     """
@@ -87,7 +87,7 @@ def mean_interval(
 def bootstrap_samples(
     sample: NDArray[np.float64], rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield bootstrap samples, drawn with replacement, in blocks of a few rows."""
+    """Yield bootstrap samples, drawn with replacement, in arrays with one sample per row."""
     rows = max(1, _AT_ONCE // sample.size)
     for done in range(0, resamples, rows):
         yield sample[rng.integers(sample.size, size=(min(rows, resamples - done), sample.size))]
@@ -116,7 +116,7 @@ class Estimate:
         return float(np.quantile(self.draws, 0.975))
 
     def within(self, level: float) -> tuple[float, float]:
-        """Return the ends of an interval of another level, such as 0.99."""
+        """Return the ends of the bootstrap interval of a given level, such as 0.99."""
         low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
@@ -139,7 +139,7 @@ class Estimate:
         return Estimate(math.log(self.value), np.log(self.draws))
 
     def expm1(self) -> "Estimate":
-        """Return a difference of logarithms as a relative change."""
+        """Return exp(x) - 1 of the estimate: a difference of logarithms as a relative change."""
         return Estimate(math.expm1(self.value), np.expm1(self.draws))
 
     def _with(self, other: "Estimate | float", reckon: Callable[[Real, Real], Real]) -> "Estimate":
@@ -156,7 +156,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Mean result of a cell's episodes with bootstrap resamples, and the success share."""
+    """Mean and spread of a cell's results with resamples, and the share that found the optimum."""
 
     n: int  # number of episodes
     mean: Estimate  # mean of the episodes

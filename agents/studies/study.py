@@ -36,7 +36,7 @@ Options = tuple[tuple[str, str | int | float | bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Measured table that a study uses, by name and file."""
+    """Name and file path of a measured table that a study uses."""
 
     name: str
     path: str
@@ -231,7 +231,7 @@ class Study:
         )
 
     def max_runs(self, cell: Cell, size: int) -> int:
-        """Return the most runs of an episode in a space of ``size`` configurations."""
+        """Return the maximum number of runs of an episode in a space of ``size`` configurations."""
         return cell.runs or max(1, math.floor(self.stop.censored_at * size))
 
     def clustering(self, cell: Cell) -> ClusteringAdvice | None:

@@ -1,4 +1,4 @@
-"""Repository of studies: a folder each, played by one process at a time, with progress and result.
+"""Repository of studies: a folder per study, with lock, progress and results.
 
 The right to play is a lock on one byte of ``.playing``, which the kernel releases when the process
 ends; so no process plays in an unlocked folder, whatever its files say. The file names the process,
@@ -65,7 +65,7 @@ class StudyProgress:
 
     @property
     def left_s(self) -> float | None:
-        """Estimated remaining time in seconds at the same pace, or None.
+        """Estimated remaining time in seconds at the same pace, or None if unknown.
 
         >>> StudyProgress("playing", 30, 50, 10, 4.0).left_s
         4.0
@@ -238,7 +238,7 @@ class StoredStudy:
     begun_s: float  # time of its creation, in seconds since 1970-01-01 UTC
 
     def table(self, request: TableRequest) -> Path:
-        """Return the path of the measured table of an application."""
+        """Return the path of the study's measured table of an application."""
         return self.folder / TABLES / f"{request.name}.csv"
 
 
@@ -268,7 +268,7 @@ class StudyRepository:
         return tuple(sorted(stored_studies, key=lambda entry: (-entry.begun_s, entry.name)))
 
     def study(self, name: str) -> StoredStudy | None:
-        """Return the study in the subfolder with a name, or None."""
+        """Return the study in the subfolder with this name, or None if there is none."""
         self._reap()
         if _NOT_CLEAN.search(name) or not name or not (self.folder / name / STUDY).is_file():
             return None
@@ -477,7 +477,7 @@ class StudyOutcome:
 
     @property
     def table(self) -> list[dict[str, str]]:
-        """Readable table of the study's cells, as one row per cell by column title."""
+        """Readable table with one row per cell of the study, each with texts by column title."""
         names, rows = study_rows(self.finished)
         return [dict(zip(names, row, strict=True)) for row in rows]
 

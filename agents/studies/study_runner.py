@@ -1,4 +1,4 @@
-"""Player of studies: episodes by sessions or compiled, on all cores, resumable in a folder."""
+"""Player of studies: plays episodes on all cores, and continues after an interruption."""
 
 import hashlib
 import json
@@ -106,7 +106,7 @@ def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
 
 
 def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run], bool]:
-    """Return the run condition that ends an episode: optimum found, goal reached, or never."""
+    """Return a function that tests whether a run ends the episode: by optimum or goal, or never."""
     if cell.runs is None:
         return lambda run: is_optimal(run, truth)
     if study.stop.goal is None:
@@ -116,7 +116,7 @@ def stopping_condition(study: Study, cell: Cell, truth: Truth) -> Callable[[Run]
 
 
 def warning_policy(study: Study, cell: Cell) -> WarningPolicy:
-    """Return the policy by which an episode's session warns the analyst.
+    """Return the policy for when the session of an episode warns the analyst.
 
     With clustering advice at a fixed time there are no warnings. With a goal the forecast warns.
     """
@@ -257,7 +257,7 @@ def chunks(study: Study) -> tuple[Chunk, ...]:
 
 
 def truth_of(path: str) -> Truth:
-    """Read a measured table, with caching until the file changes."""
+    """Read a measured table from a CSV file, cached until the file changes."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):  # reading it raises the proper error
@@ -272,7 +272,7 @@ def _truth(path: str, _changed_ns: int, _size: int) -> Truth:
 
 
 def truths(study: Study) -> dict[str, Truth]:
-    """Read the tables of a study, by their names, and check that each cell can be played.
+    """Return the measured tables of a study by name, after a check that each cell can be played.
 
     Raises `AssistantError` or `StrategyError` with the first fault, in one sentence.
     """

@@ -1,4 +1,4 @@
-"""Alternatives: changes that raise the chance of the goal, each with the forecast under it.
+"""Alternatives: changes of settings that raise the chance of the goal, each with that chance.
 
 Only changes that move the calibrated formula and help are proposed. The chances are
 associations ("studies like this"), not effects measured by intervening.
@@ -52,7 +52,7 @@ model is too certain, and each closed level may be a mistake."""
 
 
 def hopeless_levels(experiment: Experiment, goal: float) -> tuple[tuple[str, Level], ...]:
-    """Return up to 3 (parameter, level) pairs worth closing, the least promising first.
+    """Return up to 3 (parameter, level) pairs to close (stop trying), the least promising first.
 
     Never a level of the best run or the baseline, a preferred level, or more than half of a
     parameter's open levels. ``goal`` is a quality; greater is better.
@@ -144,7 +144,7 @@ class AlternativeSearch:
     coefficients: ForecastCalibration
 
     def chance(self, change: Alternative) -> float | None:
-        """Return the chance of the goal after a change; None if unknown or already reached."""
+        """Return the chance of the goal after a change; None if unknown or the goal is reached."""
         after = self.experiment.supposing(
             events_of_alternative(self.experiment, change, self.now_s)
         )
@@ -168,7 +168,7 @@ def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
 def events_of_alternative(
     experiment: Experiment, change: Alternative, now_s: float
 ) -> tuple[Event, ...]:
-    """Return the events that apply an alternative to the experiment in its present state.
+    """Return the events that make the change proposed by an alternative in the experiment.
 
     Raises AssistantError, StrategyError: it is not possible (any more), for example because a level
     is closed already.

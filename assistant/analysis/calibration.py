@@ -1,4 +1,4 @@
-"""Calibration: evidence of an experiment and a fitted logistic for the chance of its goal.
+"""Calibration: fitted logistic model of the chance that an experiment reaches its goal.
 
 With R runs left, n used and N combinations (`ForecastEvidence` has the rest)::
 
@@ -63,7 +63,7 @@ class ForecastEvidence:
 
     @property
     def spread(self) -> float:
-        """Median loss minus best loss, or a tenth of the range if 0; raises without losses."""
+        """Median loss minus best loss; a tenth of the range of the losses if that is 0."""
         best = self.losses[0]
         return (median(self.losses) - best) or 0.1 * (self.losses[-1] - best)
 
@@ -85,7 +85,7 @@ class ForecastEvidence:
 
     @property
     def step(self) -> float:
-        """Mean gap between the best loss and the next three; 0 if all are equal.
+        """Mean difference between the best loss and the next three; 0 if all losses are equal.
 
         At least 2 % of the `spread`. Raises `ValueError` with fewer than two results.
         """
@@ -106,7 +106,7 @@ class ForecastEvidence:
 
     @property
     def silence(self) -> str:
-        """Reason why there is too little evidence for a forecast, or an empty text."""
+        """Reason why there is too little evidence for a forecast; empty if there is enough."""
         if self.used < LEAST_RUNS:
             return f"{_runs(self.used)} ended, and a forecast needs {LEAST_RUNS}"
         if len(self.losses) < LEAST_RESULTS:
@@ -168,13 +168,13 @@ class ModelCoefficients:
     of: Mapping[str, float]
 
     def at(self, inputs: Mapping[str, float]) -> float:
-        """Return the linear predictor, without its term for the remaining runs."""
+        """Return the linear predictor for the inputs, without the term of the remaining runs."""
         return self.intercept + sum(self.of[name] * x for name, x in inputs.items())
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastCalibration:
-    """Fitted coefficients of the forecast models, as shipped with this version.
+    """Fitted coefficients of the forecast models for the chance of the goal and the best loss.
 
     Args:
         missed: coefficients of logit P(missed).
@@ -195,7 +195,7 @@ class ForecastCalibration:
     warn: Mapping[str, float]
 
     def offset(self, strategy: str, exploitation: float | None = None) -> float:
-        """Return the offset of a strategy on the logit scale (greater is harder)."""
+        """Return the logit offset of a strategy; with a greater one a miss is more likely."""
         tested_offset = self.offsets.get(strategy)
         base_offset = fmean(self.offsets.values()) if tested_offset is None else tested_offset
         if exploitation is None or not self.exploitation:
@@ -205,11 +205,11 @@ class ForecastCalibration:
         return base_offset + fmean(_between(table, exploitation) for table in tables)
 
     def hardness(self, evidence: ForecastEvidence, goal: float, offset: float) -> float:
-        """Return logit P(missed) with one run left; ``goal`` is an unreached loss."""
+        """Return the logit of P(goal missed) with one run left; ``goal`` is a loss to reach."""
         return self.missed.at(model_inputs(evidence, goal)) + offset
 
     def chance(self, hardness: float | Floats, left: Floats) -> Floats:
-        """Return the probability of reaching the goal within ``left`` further runs.
+        """Return the probability that ``left`` further runs reach a goal of this ``hardness``.
 
         More than `MOST_LEFT` runs count as `MOST_LEFT`, the tested range. ``hardness`` and ``left``
         have any shapes that broadcast.
@@ -220,7 +220,7 @@ class ForecastCalibration:
         return np.where(np.asarray(left) > 0, reached, 0.0)
 
     def runs_by(self, hardness: float, probability: Floats) -> Floats:
-        """Return how many runs reach the goal with each probability in (0, 1)."""
+        """Return the number of runs that reach the goal with each given probability, in (0, 1)."""
         probabilities = np.asarray(probability, dtype=np.float64)
         logit = hardness + np.log(probabilities) - np.log1p(-probabilities)
         exponent = np.minimum(logit / -self.missed.of["left"], 700.0)
@@ -229,7 +229,7 @@ class ForecastCalibration:
     def best_after(
         self, evidence: ForecastEvidence, offset: float, left: float
     ) -> tuple[float, ...]:
-        """Return quantiles (at `SHARES`) of the best loss after ``left`` more runs.
+        """Return the 10 %, 50 % and 90 % quantiles of the best loss after ``left`` more runs.
 
         More than `MOST_LEFT` runs count as `MOST_LEFT`. The evidence must be enough.
         """
@@ -250,7 +250,7 @@ class ForecastCalibration:
     def cautions(
         self, evidence: ForecastEvidence, strategy: str, left: float | None
     ) -> tuple[str, ...]:
-        """Return one sentence for each input outside the calibrated range."""
+        """Return one sentence for each input that is outside the range of the calibration."""
         sentences = []
         if strategy not in self.offsets:
             sentences.append(f"the forecast is not calibrated for the strategy {strategy}")

@@ -1,4 +1,4 @@
-"""Effects: how parameters change a measured value, their tests, and the runs missing for them.
+"""Effects of parameters on a measured value: estimates, tests, and runs needed to estimate them.
 
 The observed response, main effects and interactions, shares of the variation, contrasts beyond
 the noise, and runs that would make an effect estimable.
@@ -63,7 +63,7 @@ class AnalysedResponse:
     is_second: bool = False
 
     def of(self, outcome: Outcome) -> float | None:
-        """Return the response in a run's outcome; None if it is unknown or no number."""
+        """Return the response's value in a run's outcome; None if unknown or not a number."""
         if self.is_second:
             return outcome.second_value
         if not self.measure:
@@ -75,7 +75,7 @@ class AnalysedResponse:
 
     @property
     def sign(self) -> float:
-        """Factor that converts a quality to the measured value: -1 if minimised, else 1."""
+        """Factor from quality (greater is better) to measured value: -1 if minimised, else 1."""
         return -1.0 if self.goal == "minimise" else 1.0
 
 
@@ -87,7 +87,7 @@ class RunFilter:
     levels: tuple[tuple[str, tuple[Level, ...]], ...] = ()
 
     def takes(self, experiment: Experiment, run: Run) -> bool:
-        """Return whether the filter selects a completed run."""
+        """Return whether a run is completed and meets the filter's conditions."""
         if run.outcome is None or (self.feasible and not run.outcome.feasible):
             return False
         if not self.levels:
@@ -108,7 +108,7 @@ def first_response(experiment: Experiment) -> AnalysedResponse:
 def response_observations(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> tuple[Observation, ...]:
-    """Return the completed runs with a response, oldest first, as observations.
+    """Return an observation for each completed run with a known response, oldest first.
 
     Without a goal the quality is the value itself. The default is the objective's own value.
     """
@@ -156,7 +156,7 @@ class MainEffect:
 
     @property
     def comparable(self) -> tuple[ValueChange, ...]:
-        """The levels whose change could be estimated."""
+        """Changes of the levels for which a change could be estimated."""
         return tuple(level for level in self.levels if level.change is not None)
 
 
@@ -222,7 +222,7 @@ def effects_report(
     response: AnalysedResponse | None = None,
     only: RunFilter = EVERY,
 ) -> EffectsReport:
-    """Estimate main effects and given interactions from the completed runs (ANOVA).
+    """Estimate all main effects and the interactions of ``pairs`` from completed runs (ANOVA).
 
     Args:
         experiment: the experiment, with or without runs.
@@ -347,7 +347,7 @@ with complex aliasing)."""
 
 @dataclass(frozen=True, slots=True)
 class TermShare:
-    """Share of the variation between the runs that one effect or interaction explains.
+    """Share of the variation of the results that a main effect or an interaction explains.
 
     Args:
         parameters: one name for a main effect, two for an interaction.
@@ -364,13 +364,13 @@ class TermShare:
 
     @property
     def is_part(self) -> bool:
-        """Whether the share is a lower bound, as only part of the term can be estimated."""
+        """Whether the share is a lower bound, because only part of the effect is estimable."""
         return 0 < self.test.df < self.test.full_df
 
 
 @dataclass(frozen=True, slots=True)
 class TermShares:
-    """Shares of explained variation, for all main effects and interactions.
+    """Shares of the variation that the main effects and the tested interactions explain.
 
     Args:
         main: shares of all parameters, in the space's order.
@@ -402,7 +402,7 @@ class StandardisedEffects:
 def term_shares(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> TermShares:
-    """Return the share of explained variation for each parameter and pair of parameters.
+    """Return the share of variation that each parameter and each pair of parameters explains.
 
     With more than `MOST_PAIRED` comparable parameters only the pairs of the strongest are tested.
     Raises AnalysisError if the main effects alone have too many columns.

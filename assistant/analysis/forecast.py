@@ -1,4 +1,4 @@
-"""Forecast of an experiment: will the goal be reached with what is left?
+"""Forecast of an experiment: the chance to reach the goal with the remaining budget.
 
 Pure functions of the experiment and the time.
 """
@@ -55,7 +55,7 @@ def forecast(
     steering: Steering | None = None,
     calibration: ForecastCalibration | None = None,
 ) -> Forecast:
-    """Forecast an experiment, by default under its own SLA and steering.
+    """Forecast whether an experiment reaches its goal, by default under its own SLA and steering.
 
     Unknown values are None in it, and `Forecast.silence` has the reason.
     """
@@ -75,7 +75,7 @@ def forecast_inputs(experiment: Experiment, now_s: float) -> ForecastInputs:
 
 
 def evidence_of(experiment: Experiment) -> ForecastEvidence:
-    """Compute the forecast evidence from the mean result of each configuration."""
+    """Compute the features of the results so far that the forecast needs."""
     over = sorted(
         experiment.runs_in(RunState.COMPLETED, RunState.FAILED),
         key=lambda run: (run.ended_s or 0.0, run.id),
@@ -107,7 +107,7 @@ def forecast_under(
     steering: Steering,
     coefficients: ForecastCalibration,
 ) -> Forecast:
-    """Forecast an experiment under a given SLA and steering, from computed inputs."""
+    """Forecast an experiment under a given SLA and steering, from precomputed inputs."""
     left = count_remaining(experiment, sla, outlook.course, now_s)
     evidence = outlook.evidence
     offset = coefficients.offset(steering.strategy, steering.exploitation)

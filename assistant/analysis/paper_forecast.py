@@ -1,4 +1,4 @@
-"""Forecast of the budget by the paper's rule (section 3.2), as a pure function.
+"""Forecast whether the remaining runs suffice, by the rule of the Copper paper (section 3.2).
 
 DBSCAN over good observations finds the regions of interest. The rule compares the runs pending in
 them with the runs that can still be executed: more pending runs are a miss. The paper does not
@@ -15,7 +15,7 @@ from strategies import PendingRule, PendingRuns, Region, find_regions, pending_i
 
 
 def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
-    """Forecast the budget by the paper's rule (section 3.2), with None for unknown values.
+    """Forecast whether the runs left suffice, by the rule of the Copper paper (section 3.2).
 
     Reference: Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
@@ -86,7 +86,7 @@ def _pending(experiment: Experiment, pending_regions: Sequence[PendingRuns]) -> 
 
 
 def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
-    """Return the number of pending runs in all regions; None if uncountable or no region.
+    """Return the number of pending runs in all regions; None if unknown or without regions.
 
     Regions may overlap: each configuration counts once, as long as all of them are listed.
     """
@@ -108,7 +108,7 @@ def count_pending(pending_regions: Sequence[PendingRuns]) -> int | None:
 
 
 def count_planned(experiment: Experiment) -> int | None:
-    """Return the number of allowed planned configurations without a run; None if unknown."""
+    """Return how many allowed configurations of the plan have no ended run; None if unknown."""
     if not experiment.plan:
         return None
     space = experiment.space

@@ -1,4 +1,4 @@
-"""Prediction record: how good the predictions of taken, edited and left-out suggestions were.
+"""Prediction record: comparison of the predictions of suggestions with the measured values.
 
 A suggestion predicts the expected value and the 95 % interval of one run. Strategies predict
 responses, which equal qualities only where every constraint is met, so infeasible runs are not
@@ -67,7 +67,7 @@ class PredictionRecord:
 
 @dataclass(frozen=True, slots=True)
 class IntervalCoverage:
-    """Number of prediction intervals that contain the measured value, with its 95 % CI."""
+    """Count of prediction intervals that hold the measured value; 95 % interval of the share."""
 
     n: int
     inside: int
@@ -92,7 +92,7 @@ class MeanError:
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """Prediction quality and gain for one group of suggestions.
+    """Prediction accuracy and results of one group of suggestions or runs.
 
     Args:
         n: runs; for *left out*, suggestions.
@@ -118,7 +118,7 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True)
 class PredictionScoreboard:
-    """Accuracy of the predictions of an experiment, by group of suggestions.
+    """Accuracy of the predictions in an experiment, for each group of suggestions or runs.
 
     Args:
         scores: scores of non-empty groups, in the order of `GROUPS`.
@@ -140,7 +140,7 @@ class PredictionScoreboard:
 
 
 def prediction_scoreboard(experiment: Experiment) -> PredictionScoreboard:
-    """Compare the predictions of an experiment with its measured values."""
+    """Compare the predictions in an experiment with the measured values."""
     objective = experiment.opened.objective
     taken, left_out, unanswered = _fates(experiment)
     runs: dict[Group, list[Run]] = {group: [] for group in GROUPS}
@@ -197,7 +197,7 @@ def wilson(inside: int, n: int) -> tuple[float, float]:
 
 
 def coverage_of(promises: Sequence[PredictionRecord]) -> IntervalCoverage | None:
-    """Return how many prediction intervals contain the measured value; None without any."""
+    """Return how many prediction intervals hold the measured value; None without intervals."""
     judged = [promise.inside for promise in promises if promise.inside is not None]
     if not judged:
         return None

@@ -1,4 +1,4 @@
-"""Recommendation: the configuration to take, its certainty, and when a sweep ends.
+"""Recommendation of a configuration and its certainty; also the conditions that end a sweep.
 
 Where results vary, the best of many runs is often a lucky one; see
 `strategies.steering.confirmation`. Auto-steering therefore keeps the last runs to repeat the
@@ -33,7 +33,7 @@ KEPT_FROM = 10  # ... if the budget has at least so many runs
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Recommended configuration by the first measure, with its uncertainty and rivals.
+    """Recommended configuration by the first measure, its uncertainty, and rivals within the noise.
 
     Args:
         runs: its completed runs, oldest first.
@@ -77,7 +77,7 @@ def recommend(experiment: Experiment) -> Recommendation | None:
 
 
 def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
-    """Suggest up to ``n`` replicates that would confirm the recommendation.
+    """Suggest up to ``n`` replicates (repeated runs) to confirm the recommended configuration.
 
     Raises:
         ExperimentError: there is nothing to confirm, results do not vary, or all configurations to
@@ -101,7 +101,7 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
 
 
 def search_room(experiment: Experiment, limit: int | None, left: int | None) -> int | None:
-    """Return how many of ``left`` runs may try new configurations; None without a limit.
+    """Return how many of ``left`` runs may try new configurations; None if ``left`` is None.
 
     The others are kept for confirmation, if results vary and the budget (``limit``) is large
     enough.
@@ -137,7 +137,7 @@ def is_exhausted(experiment: Experiment) -> bool:
 
 
 def confirmed_last(experiment: Experiment) -> int:
-    """Return the number of suggested replicates at the end of the list of runs."""
+    """Return how many of the latest runs in a row are suggested replicates."""
     n = 0
     for run in reversed(experiment.runs):
         if run.source != "replicate" or run.batch is None:
@@ -212,7 +212,7 @@ def is_overdue(experiment: Experiment, now_s: float) -> bool:
 
 
 def passed_limit(experiment: Experiment, now_s: float) -> str | None:
-    """Return the message that the deadline or cost limit is used up; None if neither is."""
+    """Return a message if the deadline has passed or the cost limit is used up, otherwise None."""
     if is_overdue(experiment, now_s):
         return "the deadline has passed"
     if experiment.sla.is_spent(experiment.cost):
@@ -226,7 +226,7 @@ def goal_text(experiment: Experiment) -> str:
 
 
 def reached_goal(experiment: Experiment) -> str | None:
-    """Return the message that names the run that reached the goal; None if none did."""
+    """Return a message with the number of the run that reached the goal; None if no run did."""
     run = experiment.goal_run
     return (
         None if run is None else f"the goal of {goal_text(experiment)} is reached by run {run.id}"
@@ -247,12 +247,12 @@ def goal_to_confirm(experiment: Experiment) -> Run | None:
 
 
 def current_strategy(experiment: Experiment) -> Strategy:
-    """Return the strategy of an experiment at its present exploitation level."""
+    """Return the search strategy of an experiment at its current exploitation level."""
     return strategy_at_exploitation(experiment, experiment.steering.exploitation)
 
 
 def strategy_at_exploitation(experiment: Experiment, exploitation: float | None) -> Strategy:
-    """Return the strategy of an experiment at an exploitation level (None for no regions).
+    """Return the search strategy for a share of runs inside regions (None: regions are unused).
 
     The weighing of two measures is innermost: regions, which the forecast counts and people read,
     stay those of the first measure. Preferred levels are outermost: like closed ones they also hold
@@ -272,13 +272,13 @@ def strategy_at_exploitation(experiment: Experiment, exploitation: float | None)
 
 
 def batch_size(experiment: Experiment) -> int:
-    """Return the number of suggestions per batch that suits the strategy and the workers."""
+    """Return the number of suggestions per batch: the strategy's own, at least one per worker."""
     entry = strategy_entry(experiment.steering.strategy)
     return max(entry.batch, experiment.opened.workers)
 
 
 def initial_strategy(experiment: Experiment) -> Strategy:
-    """Return the strategy for the initial runs: the set one, or random search instead."""
+    """Return the strategy for the initial runs: the chosen one if it can start, else random."""
     if strategy_entry(experiment.steering.strategy).starts:
         return strategy_at_exploitation(experiment, None)
     strategy: Strategy = make_strategy("random")

@@ -1,4 +1,4 @@
-"""Remaining runs: how many further runs the SLA allows, and when runs end, in drawn futures.
+"""Remaining runs: simulations of how many more runs the SLA allows, and of when runs end.
 
 A running run is a censored duration: it takes at least its elapsed time. Future runs take as long
 as recent ones. Futures are drawn by a smoothed Bayesian bootstrap over the durations, so that few
@@ -40,7 +40,7 @@ LEAST_S = 1e-6  # Smallest duration in seconds, because a logarithm is taken
 
 @dataclass(frozen=True, slots=True)
 class DurationModel:
-    """Weighted distribution of run durations (seconds) and costs.
+    """Weighted distribution of the durations (seconds) and costs of runs.
 
     Args:
         seconds: durations of the ended runs, oldest first, float64 [n], above 0.
@@ -62,7 +62,7 @@ class DurationModel:
         going: Sequence[float],
         costs: Sequence[float] = (),
     ) -> DurationModel | None:
-        """Fit the distribution to ended and running runs; None if no run has ended.
+        """Fit the distribution to the times of ended and running runs; None if no run has ended.
 
         ``over`` are the seconds of the ended runs, oldest first, with ``costs`` in the same order
         (empty if unknown); ``going`` are the elapsed seconds of each running run.
@@ -130,7 +130,7 @@ class DurationModel:
 
 
 def run_end_times(durations_s: Floats, going_s: Floats, workers: int, batch: int) -> Floats:
-    """Return simulated end times of runs, in seconds from now, float64 [DRAWS, m + n].
+    """Return simulated end times of m running and n future runs, in s from now, [DRAWS, m + n].
 
     Args:
         durations_s: durations of the runs to come, float64 [DRAWS, n].
@@ -329,7 +329,7 @@ def _until(sums: Floats | None, limit: float) -> Floats | None:
 
 
 def interval(draws: Floats | None) -> Interval | None:
-    """Return the 10 %, 50 % and 90 % quantiles of draws, with None for infinite ones."""
+    """Return the 10 %, 50 % and 90 % quantiles of simulated values; infinite ones are None."""
     if draws is None:
         return None
     low, median, high = (

@@ -1,4 +1,4 @@
-"""Response map: all parameters folded onto two axes, one cell per configuration.
+"""Response map: grid of results with several parameters on each axis, a cell per configuration.
 
 On each axis parameters are nested, the first one moving slowest, as in figure 5 of the Copper
 paper. Other parameters are fixed at a level, or all their levels share a cell. Only the cells of
@@ -43,7 +43,7 @@ CellPosition = tuple[int, int]
 
 
 class CellAdmission(IntEnum):
-    """Admission of a map cell: its configurations are open, closed or excluded."""
+    """State of a map cell: its configurations may be tried (open), are closed, or are excluded."""
 
     OPEN = 0
     CLOSED = 1
@@ -52,7 +52,7 @@ class CellAdmission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Assignment of parameters to the two axes of a map; ``at`` fixes other parameters."""
+    """Assignment of parameters to the axes of a response map; ``at`` fixes other parameters."""
 
     across: tuple[str, ...]
     down: tuple[str, ...] = ()
@@ -60,13 +60,13 @@ class Fold:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The parameters on both axes, horizontal ones first."""
+        """Names of the parameters on the two axes, those of the horizontal axis first."""
         return self.across + self.down
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells of a response map: the level combinations of its columns and rows.
+    """Grid of a response map: the level combinations of its columns and of its rows.
 
     Args:
         across: level ids [columns, parameters on that axis], levels by rank.
@@ -82,12 +82,12 @@ class Grid:
 
     @property
     def columns(self) -> int:
-        """Number of columns."""
+        """Number of columns of the map."""
         return len(self.across)
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows of the map."""
         return len(self.down)
 
     @cached_property
@@ -98,7 +98,7 @@ class Grid:
 
     @cached_property
     def level_ids(self) -> Ids:
-        """Level ids, int64 [cells, parameters]; `ANY` for a parameter that is not separated."""
+        """Level ids of each cell, int64 [cells, parameters]; `ANY` where a cell has all levels."""
         ids = np.full((self.rows * self.columns, len(self.space.parameters)), ANY, dtype=np.int64)
         for name, level_id in self._held.items():
             ids[:, self.space.names.index(name)] = level_id
@@ -238,7 +238,7 @@ def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) 
 
 
 def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
-    """Return the `CellAdmission` of each cell, int8 [cells], and whether exclusions count.
+    """Return each cell's `CellAdmission`, int8 [cells], and whether exclusions were checked.
 
     A shared cell is open if one of its configurations is. Exclusions that name more parameters than
     can be combined are left out (`ParameterSpace.count_allowed`); only levels count then.
@@ -288,7 +288,7 @@ def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
 
 
 def regions_of(grid: Grid, regions: Sequence[Region], eps: float) -> Ids:
-    """Return the region number of each cell, int64 [cells], 0 for none.
+    """Return the number of the region that contains each cell, int64 [cells]; 0 for no region.
 
     Of several regions the best one. A shared cell lies in a region if one of its configurations
     does; see `Region.contains`.
@@ -324,7 +324,7 @@ def _squared_steps(parameter: Parameter, level_id: int) -> Ids:
 
 
 def key_of(level_ids: Sequence[int]) -> str:
-    """Return level ids as a text key such as ``0:1 1:0`` (position:level), without `ANY`.
+    """Return level ids as a text key such as ``0:1 1:0`` (position:level id); `ANY` is left out.
 
     >>> key_of((1, 0)), key_of((ANY, 1))
     ('0:1 1:0', '1:1')
@@ -422,7 +422,7 @@ def expected_measures(
 def expected_durations(
     experiment: Experiment, configurations: Sequence[Configuration]
 ) -> tuple[ExpectedMeasure, ...] | None:
-    """Predict the duration in seconds of a run of each configuration.
+    """Predict the duration of a run of each configuration in seconds; None with too few durations.
 
     The model is that of `expected_measure`, for the logarithms of the durations; the run limit caps
     it. None below five durations, or if they do not differ.

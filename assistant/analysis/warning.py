@@ -1,4 +1,4 @@
-"""Warning that the goal or the budget will be missed: when it is due, its words, its next batch.
+"""Warning that the goal or budget will be missed: when it is due, its text, and its suggestions.
 
 The words describe how studies like this one ended; they never predict an effect.
 """
@@ -45,7 +45,7 @@ from strategies import Suggestion
 
 
 def verdict(miss: float, band: tuple[float, float]) -> str:
-    """Return one sentence on the miss probability ``miss`` and its uncertainty ``band``.
+    """Return one sentence on ``miss``, the probability to miss the goal, and its range ``band``.
 
     >>> verdict(0.74, (0.52, 0.89))
     'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on
@@ -63,7 +63,7 @@ def verdict(miss: float, band: tuple[float, float]) -> str:
 
 
 def warning_text(forecast: Forecast) -> str:
-    """Return the warning text: miss probability, distance to the goal, runs left, paper's rule.
+    """Return the text of a warning: miss probability, distance to the goal, Copper paper's rule.
 
     Raises ValueError if the forecast has no chance.
     """
@@ -102,7 +102,7 @@ def proposal(change: Alternative) -> str:
 
 
 def paper_words(forecast: Forecast) -> str:
-    """Return one sentence on the result of the paper's rule."""
+    """Return one sentence with the forecast by the Copper paper's rule (section 3.2)."""
     result = {
         True: "predicts a miss",
         False: "predicts no miss",
@@ -127,7 +127,7 @@ strategies 0.80 to 0.825 were measured best (``python -m benchmarks.forecast``).
 def build_warning(
     experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
 ) -> tuple[Event, ...]:
-    """Return the events to log with a new batch: a forecast check and any warning due.
+    """Return the events to log with a new batch of suggestions: forecast check and due warning.
 
     Where the forecast warns, its check comes first, due or not, because it decides later warnings.
     The experiment includes the new suggestions; ``n`` others are proposed instead.
@@ -144,7 +144,7 @@ def next_batch(
     accepted: Alternative | None,
     more: Sequence[Event],
 ) -> BatchSuggested | None:
-    """Return the batch that replaces the open one after an answer; None if it stays.
+    """Return the batch of suggestions after an answer to a warning; None if the open one stays.
 
     Accepting takes the suggestions of the warning that have no run yet. If they are used up, or
     belong to another alternative, the changed steering makes as many as were open. ``experiment``
@@ -215,7 +215,7 @@ def _advise_by_forecast(
 
 
 def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
-    """Return the runs used, runs left and miss probability of a forecast as a check."""
+    """Return a `WarningCheck`: runs used, runs left, and the miss probability of a forecast."""
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     used = sum(run.source != "imported" for run in over)
     left = None if forecast.remaining is None else forecast.remaining.median
@@ -284,7 +284,7 @@ def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
 
 
 def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | None) -> str:
-    """Return the text of a warning by the paper's rule: shortfall, cause and proposal."""
+    """Return a warning text by the Copper paper's rule (section 3.2): missing runs and proposal."""
     is_single = paper.pending == 1
     configurations = "1 configuration" if is_single else f"{paper.pending} configurations"
     have = "has" if is_single else "have"

@@ -1,4 +1,4 @@
-"""What-if comparisons: the forecast under another steering or SLA, without a change. Pure."""
+"""What-if comparisons: forecasts under another steering or SLA; the experiment is unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strategies import Level, Suggestion, factors_of, find_regions, split
 
 @dataclass(frozen=True, slots=True)
 class SteeringChange:
-    """Hypothetical change of steering, SLA or levels; None leaves a setting unchanged."""
+    """Hypothetical change of steering, SLA or levels; by default each setting is unchanged."""
 
     exploitation: float | Keep | None = "keep"
     max_runs: int | None = None
@@ -36,7 +36,7 @@ class SteeringChange:
 
 @dataclass(frozen=True, slots=True)
 class RegionRuns:
-    """Number of remaining runs that would be spent in one region, and its weight."""
+    """Number of the remaining runs that would be spent in one region, and the region's weight."""
 
     region: int
     runs: int
@@ -45,7 +45,7 @@ class RegionRuns:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfSide:
-    """One side of a what-if comparison, before or after the change.
+    """Forecast and division of the remaining runs on one side of a what-if comparison.
 
     Args:
         inside: remaining runs by region, the best region first; empty without an exploitation
@@ -129,7 +129,7 @@ def reopened_if_finished(experiment: Experiment, now_s: float) -> Experiment:
 
 
 def changed_sla(experiment: Experiment, change: SteeringChange) -> Sla:
-    """Return the SLA after a hypothetical change; raise SettingsError or ExperimentError."""
+    """Return the SLA after a hypothetical change; SettingsError or ExperimentError if invalid."""
     terms = {
         "max_runs": change.max_runs,
         "deadline_s": change.deadline_s,
@@ -179,7 +179,7 @@ def _suggestions(after: Experiment) -> tuple[Suggestion, ...]:
 def sentence(
     before: Forecast, after: Forecast, inside: tuple[RegionRuns, ...], outside: int | None
 ) -> str:
-    """Return a sentence on the change of the chance and the use of the remaining runs."""
+    """Return text on the change of the chance to reach the goal and the use of remaining runs."""
     reached = after.goal is not None and after.goal.reached_by is not None
     if after.is_over:
         without = "" if after.goal is None else ", and the goal would not be reached"

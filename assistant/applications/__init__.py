@@ -1,4 +1,4 @@
-"""The registry of applications: one line in `APPLICATIONS` registers one and tests its contract.
+"""The registry of applications: each entry of `APPLICATIONS` is registered and contract-tested.
 
 An application evaluates configurations: a simulated cluster, a program, a function, a table.
 It may import `assistant.core`, `strategies` and `sim.api`, and nothing above them.
@@ -114,7 +114,7 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
 
 
 def generators(*, fitted: bool) -> Mapping[str, str]:
-    """Return the summary of each workload generator by name, of those that fit if ``fitted``."""
+    """Return generator summaries by name: all if ``fitted``, else those with published models."""
     entries = (
         generator
         for generator in registered_generators()

@@ -1,4 +1,4 @@
-"""A child process in a session of its own: time limit, bounded output, no processes left behind.
+"""Run a child process in its own session: time limit, bounded output, no processes left behind.
 
 The child leads a session, so Ctrl-C at the terminal does not reach it, and everything it starts
 can be found and ended with it. A small guard (``sh``) holds a pipe from this process: if this

@@ -119,7 +119,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, where: str) -> "Template":
-        """Parse a text that errors call ``where``. Raises ApplicationError for a bad text."""
+        """Parse a template text, named ``where`` in error messages. Raises ApplicationError."""
         if "\0" in text:
             raise ApplicationError(f"{where} contains a NUL character; programs cannot receive it")
         parts: list[tuple[str, str | None]] = []
@@ -147,7 +147,7 @@ class Template:
         return frozenset(name for _, name in self.parts if name is not None)
 
     def fill(self, texts: Mapping[str, str]) -> str:
-        """Return the text with every placeholder replaced by its value, which is not parsed."""
+        """Return the text with every placeholder replaced by its value in ``texts``, unchanged."""
         return "".join(
             literal + (texts[name] if name is not None else "") for literal, name in self.parts
         )
@@ -165,7 +165,7 @@ class Template:
 
 
 def value_text(value: Level) -> str:
-    """Return a level as the text for a program, with booleans as ``true`` and ``false``.
+    """Return a parameter value as text for a program, with booleans as ``true`` and ``false``.
 
     >>> value_text(0.1), value_text(16), value_text(True), value_text("a b")
     ('0.1', '16', 'true', 'a b')
@@ -241,7 +241,7 @@ MOST_VALUE_BYTES = 100_000
 
 @dataclass(frozen=True)
 class Command:
-    """An external program that runs once per configuration, with its values as arguments.
+    """An application that runs a program once per configuration, with the values as arguments.
 
     Args:
         argv: program and arguments; each may hold ``{parameter}``, ``{seed}`` and ``{scratch}`` (an
@@ -317,7 +317,7 @@ class Command:
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether equal values give equal results, by the user's statement, or None."""
+        """Whether equal parameter values give equal results, or None if the user did not say."""
         return None if self.noisy is None else not self.noisy
 
     def _check_placeholders(self) -> None:

@@ -86,14 +86,14 @@ class Function:
         folder: Path | str = "",
         noisy: bool | None = None,
     ) -> "Function":
-        """Import ``module:function``, from ``folder`` if given. Raises ApplicationError."""
+        """Import ``module:function`` and return its application. Raises ApplicationError."""
         where = str(Path(folder).absolute()) if folder else ""
         function = _find(reference, where)
         return cls(function, space, objective, baseline, reference, where, noisy)
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether equal values give equal results, by the user's statement, or None."""
+        """Whether equal parameter values give equal results, or None if the user did not say."""
         return None if self.noisy is None else not self.noisy
 
     @property

@@ -1,4 +1,4 @@
-"""A measured table as an application: every run is a look-up (DESIGN: measured spaces)."""
+"""A measured table as an application: a run looks up the measures instead of measuring."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from strategies import Level, MeasuredTable, ParameterSpace
 
 @dataclass(frozen=True)
 class Lookup:
-    """A table of measured configurations, in which a run looks up the measures.
+    """An application whose runs look up the measures in a table of measured configurations.
 
     Args:
         table: parameter columns, ``objective`` (minimised), optionally ``duration_s``.

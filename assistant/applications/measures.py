@@ -37,7 +37,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class JsonOutput:
-    """Measures as JSON on standard output: all of it, or only its last line that is not empty."""
+    """Measures that a program prints as JSON: its whole stdout or the last non-empty line of it."""
 
     part: Literal["whole", "last_line"] = "last_line"
 
@@ -73,7 +73,7 @@ class JsonFile:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Regular expressions whose named groups are measures, where the last match counts.
+    """Regular expressions whose named groups give measures, from the last match in the output.
 
     ``^`` and ``$`` match at every line. Every pattern must match.
 
@@ -114,7 +114,7 @@ class Patterns:
         return f"in {self.stream}: " + ", ".join(self.patterns)
 
     def of(self, text: str) -> dict[str, float | None]:
-        """Return the numbers in the last match (or None). Raises RunError without a match."""
+        """Return the measures in each pattern's last match. Raises RunError without a match."""
         measures: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
@@ -160,7 +160,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def measures_of(output: object, objective: Objective, giver: str) -> dict[str, Measure]:
-    """Return the measures in the output of a program: a mapping, or a single required value.
+    """Return the measures in the output of a program, a mapping or the only required value.
 
     Names in nested mappings are joined by a point: ``{"wait": {"mean": 1}}`` is ``wait.mean``.
 
@@ -312,7 +312,7 @@ _Mark = tuple[int, int, int, int]
 
 
 class MeasuredFile:
-    """A file that a run must write, of which any version from before the run is ignored.
+    """A file to which a run must write its measures; a file from before the run is ignored.
 
     Its modification time is set back before the run, so that even an equal file, rewritten in the
     same instant, is recognised as new.
@@ -333,7 +333,7 @@ class MeasuredFile:
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def news(self) -> object | None:
-        """Return the value of the file if complete and changed since the last call, or None."""
+        """Return the JSON value if the file is valid and new since the last call, or None."""
         mark = self._mark()
         if mark is None or mark in (self._before, self._seen):
             return None
@@ -344,7 +344,7 @@ class MeasuredFile:
             return None
 
     def value(self) -> object:
-        """Return the value of the file. Raises RunError if the run wrote no valid file."""
+        """Return the JSON value of the file. Raises RunError if the run wrote no valid file."""
         where = f"the file '{self._path}'"
         try:
             status = self._path.stat()

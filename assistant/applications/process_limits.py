@@ -1,4 +1,4 @@
-"""Processes of a session, found in /proc, and the limits of what they use together.
+"""Find the processes of a session in /proc, and limit the resources that they use together.
 
 Without /proc no process is found, and only the group of the leader can be signalled.
 """
@@ -100,7 +100,7 @@ def _share_bytes(member: SessionProcess) -> int:
 
 
 def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess, ...]:
-    """Send a signal to all processes of a session and return `session_processes`.
+    """Send a signal to all processes of a session and return these processes.
 
     Commands such as ``timeout``, and shells with job control, give their children other groups.
     """

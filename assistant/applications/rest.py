@@ -1,4 +1,4 @@
-"""A program that speaks HTTP as an application, in any language.
+"""An application that is an external program, in any language, reached over HTTP.
 
 Push form (``url``): Copperline calls the program for every run, see `rest_client`. Pull form (no
 ``url``): the program is an external client that takes its runs from the service.
@@ -21,7 +21,7 @@ from strategies import Level, ParameterSpace
 
 @dataclass(frozen=True)
 class Rest:
-    """An external program that executes each run on an HTTP request.
+    """An application whose runs are executed by an external program over HTTP.
 
     Args:
         objective: objective over its measures; `WALL` is the duration of a run.
@@ -57,7 +57,7 @@ class Rest:
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether equal values give equal results, by the user's statement, or None."""
+        """Whether equal parameter values give equal results, or None if the user did not say."""
         return None if self.noisy is None else not self.noisy
 
     @property

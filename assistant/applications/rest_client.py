@@ -71,7 +71,7 @@ class ProgramRequest(ABC):
         """Send the HTTP requests of the conversation and return the final message."""
 
     async def end(self, client: Any) -> str:  # noqa: ARG002 - nothing has begun
-        """Request that the program ends its run, and return a clause for the error message."""
+        """Ask the program to end its run, and return the outcome as part of an error message."""
         return ""
 
     def headers(self) -> dict[str, str]:
@@ -200,7 +200,7 @@ class ProgramRequest(ABC):
         return body
 
     def words(self, answer: HttpAnswer) -> str:
-        """Return the error message in a response of the program as a one-line clause."""
+        """Return the error message in a response as one line that can end an error message."""
         text = answer.text
         try:
             body = json.loads(text)

@@ -1,4 +1,4 @@
-"""Application "scheduling": a cluster over a job log, with varying partitions and policies.
+"""Application "scheduling": a cluster that runs a job log, with varying partitions and policies.
 
 With the preset ``paper`` it is the SchedSim of the Copper paper (section 4.1.1, figure 5): past
 workload, fixed number of processors, two variable partitions. Parameters are the size of the
@@ -79,7 +79,7 @@ DEFAULT_PRESET = "paper"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A named question about a cluster, with the parameters that may vary and their levels.
+    """A named selection of the scheduling parameters that vary, with their levels.
 
     Attributes:
         levels: levels of the parameters besides the split, by name; the current level is added.
@@ -164,7 +164,7 @@ class PresetLevels:
 def fill_preset(
     preset: Preset, baseline: Mapping[str, Level], check: Callable[[Kind, str], None]
 ) -> PresetLevels:
-    """Return the levels of a preset for one cluster, without policies that fail ``check``."""
+    """Return the parameter levels of a preset for a cluster, without policies failing ``check``."""
     opened: dict[str, tuple[Level, ...]] = {}
     left_out: list[tuple[str, str]] = []
     candidates: tuple[Level, ...]
@@ -462,7 +462,7 @@ class Scheduling:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The workload data, the rules for reading the data, and the assumptions."""
+        """Facts on the workload, the reading of its log, and the cluster, for display."""
         load = self.workload
         width = f"{load.n_jobs:,} jobs over {format_duration(load.span_s)}"
         too_wide = {
@@ -512,7 +512,7 @@ class Scheduling:
     def simulated(
         self, values: Mapping[str, Level], seed: int
     ) -> tuple[Scenario, SimulationResult]:
-        """Simulate one configuration and return scenario and result. Raises as `evaluate`."""
+        """Simulate one configuration and return scenario and result. Raises RunError."""
         try:
             scenario = self.scenario(values, seed)
             return scenario, simulate(scenario)

@@ -1,4 +1,4 @@
-"""A scheduling application over futures: workloads drawn from a model, judged all together.
+"""The scheduling application over futures, which are several workloads drawn from a model.
 
 A sweep over one log overfits to that log. Over k futures it measures what a configuration does
 to workloads of the same kind. All configurations meet the same futures (common random numbers:
@@ -94,7 +94,7 @@ class WorkloadFutures:
             )
 
     def draw(self, of_run: int | None = None) -> tuple[Workload, ...]:
-        """Draw the futures, new ones for each run if ``anew``. Raises SimError on failure."""
+        """Draw the futures, from the run seed ``of_run`` if ``anew`` is set. Raises SimError."""
         run_seed = of_run if self.anew else None
         return _drawn(self.model, self.count, self.duration_s, self.scale, self.seed, run_seed)
 
@@ -147,7 +147,7 @@ class WorkloadFutures:
 
 
 def measured_over_futures(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the measures over all futures, with those of their statistics."""
+    """Return the given measure names and the names of their statistics over all futures."""
     more = (f"{name}.{s}" for name in names if name not in SAME for s in STATISTICS)
     return (*names, *more)
 
@@ -252,7 +252,7 @@ class FutureScheduling(Scheduling):
         return self.futures.judged(self.each(values, seed))
 
     def each(self, values: Values, seed: int = 0) -> tuple[Mapping[str, Measure], ...]:
-        """Return the measures of one configuration on each future. Raises as `evaluate`."""
+        """Return the measures of one configuration on each future. Raises RunError."""
         results: list[Mapping[str, Measure]] = []
         try:
             futures = self.futures.draw(seed)

@@ -1,4 +1,4 @@
-"""Parameters of the application "scheduling": the split, the policies, their options, the size.
+"""Parameters of the application "scheduling": partitions, policies, options and cluster size.
 
 Names and limits of options come from the orders and backfills themselves, so a newly registered
 one can be varied at once. A parameter without a meaning in a run (an option of another rule) has
@@ -40,7 +40,7 @@ BESIDE = ("procs", *KINDS, "overrun", "grace_s")  # Parameters that can be varie
 
 @dataclass(frozen=True, slots=True)
 class OptionalParameter:
-    """A parameter of a cluster besides the three of its split into two partitions.
+    """A cluster parameter other than the three for the split into two partitions.
 
     Attributes:
         choices: all possible levels, if they are few.
@@ -106,7 +106,7 @@ def option_values(
 
 
 def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
-    """Return the parameters, besides the split, of a cluster with the given policies."""
+    """Return the cluster parameters, except those of the partition split, for some policies."""
     names = known_names()
     return (
         OptionalParameter("procs", "size of the whole cluster", "processors"),
@@ -133,7 +133,7 @@ def _of_option(name: str, owned: tuple[OptionOwner, ...]) -> OptionalParameter:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicies:
-    """The settings of one run except the split, with only the options of its own policies."""
+    """The cluster size, policies and policy options of one run, without the partition split."""
 
     procs: int
     order: str
@@ -145,7 +145,7 @@ class RunPolicies:
 
 @dataclass(frozen=True)
 class SchedulingVariation:
-    """The current values of all parameters besides the split, with the levels to vary.
+    """The current values of all parameters except the partition split, and the varied levels.
 
     Args:
         baseline: current value of each of `BESIDE`.
@@ -186,7 +186,7 @@ class SchedulingVariation:
                 )
 
     def among(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of a parameter, or its current value if it does not vary."""
+        """Return the varied levels of a parameter, or only its current value if it is fixed."""
         return tuple(self.levels.get(name, (self.baseline[name],)))
 
     @cached_property
@@ -380,7 +380,7 @@ N_SPLITS, N_TIMES, N_WIDTHS = 22, 20, 20
 def computed_levels(
     workload: Workload, cluster_procs: int, too_wide: TooWide, machine_procs: int = 1
 ) -> dict[str, tuple[Level, ...]]:
-    """Compute the levels of the three parameters of the split from the jobs, ascending.
+    """Compute ascending levels of the three partition split parameters from the jobs.
 
     Args:
         workload: jobs of the log.
@@ -484,7 +484,7 @@ def split_parameters(levels: Mapping[str, Sequence[Level]]) -> tuple[Parameter, 
 
 
 def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
-    """Return the split levels of a cluster with one partition. Raises ApplicationError."""
+    """Return the split parameters for a single partition. Raises ApplicationError."""
     if 0 not in levels[SMALL_PROCS]:
         raise ApplicationError(
             f"the current {SMALL_PROCS}, 0, is not among its levels "
@@ -494,7 +494,7 @@ def baseline_split(levels: Mapping[str, Sequence[Level]]) -> dict[str, Level]:
 
 
 def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusion:
-    """Return the exclusion of redundant thresholds in runs without a small partition."""
+    """Return the exclusion that fixes unused job limits in runs without a small partition."""
     last_s, last_procs = levels[SMALL_MAX_REQUESTED][-1], levels[SMALL_MAX_PROCS][-1]
     return Exclusion.parse(
         f"{SMALL_PROCS} == 0 and ({SMALL_MAX_REQUESTED} != {last_s!r} "

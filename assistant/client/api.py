@@ -1,4 +1,4 @@
-"""API client: HTTP requests to a service, repeated safely, with its errors raised as ours.
+"""HTTP client of a service, which repeats requests safely and raises the service's errors.
 
 Also the store of a service, whose process is the only one that writes.
 """
@@ -91,7 +91,7 @@ class ApiClient:
         key: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Json:
-        """Send a changing request that has effect only once, even if repeated.
+        """Send a request that makes a change, only once even if repeated; return the reply.
 
         A change for another ``version`` than the present one is refused; None accepts any. ``key``
         is the idempotency key of an earlier call without an answer. ``timeout_s`` is per attempt.
@@ -104,7 +104,7 @@ class ApiClient:
     def stream(
         self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, Json]]:
-        """Yield (position, event) pairs of an event stream from ``since`` on, without gaps.
+        """Yield (position, event) pairs of an event stream from position ``since``, without gaps.
 
         A broken connection is made again and continues where it ended. ``stop`` is called after
         every message; the service sends one every few seconds. Raises ServiceError if it cannot be
@@ -246,7 +246,7 @@ class HttpStore:
         self._link = link
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events at ``position``, or raise ServiceError without a reply."""
+        """Append events to an event log at ``position``; raise ServiceError if no reply comes."""
         body = {
             "position": position,
             "events": [json.loads(encode_event(event)) for event in events],
@@ -254,7 +254,7 @@ class HttpStore:
         self._link.change("POST", f"/v1/experiments/{experiment_id}/events", body)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from number ``since`` on, or raise ServiceError without a reply."""
+        """Return the events from position ``since`` on; raise ServiceError if no reply comes."""
         events: list[Event] = []
         path = f"/v1/experiments/{experiment_id}/events"
         while True:
@@ -264,7 +264,7 @@ class HttpStore:
                 return tuple(events)
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, the latest first, or raise ServiceError."""
+        """Return the stored experiments, newest first; raise ServiceError if no reply comes."""
         return tuple(
             StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
             for entry in self._link.get("/v1/experiments")

@@ -1,4 +1,4 @@
-"""Remote session: the methods of `Session` for an experiment at a service.
+"""Remote session: the methods of `Session` for an experiment of a remote service, over HTTP.
 
 Queries (`experiment`, `forecast`, `what_if` ...) use the events that the service sends; decisions
 are made by the service.
@@ -86,7 +86,7 @@ class RemoteSession(ExperimentQueries):
         return self._clock.now_s()
 
     def catch_up(self) -> None:
-        """Fetch and apply the new events of the service."""
+        """Fetch the experiment's new events from the service and apply them."""
         with self._lock:
             self._take(self._kept.load(self._name, self._experiment.n_events))
 
@@ -101,7 +101,7 @@ class RemoteSession(ExperimentQueries):
     def follow(
         self, on_event: Callable[[Event], None], stop: Callable[[], bool] = lambda: False
     ) -> None:
-        """Apply and pass on the events of the service as they arrive, until ``stop()``.
+        """Apply new events as they arrive and pass each to ``on_event``, until ``stop()``.
 
         Broken connections are made again: each event comes once, and none is left out. ``stop`` is
         called after every event, and every few seconds without one.
@@ -139,7 +139,7 @@ class RemoteSession(ExperimentQueries):
         keep: Iterable[int] | None = None,
         edits: Mapping[int, Mapping[str, Level]] | None = None,
     ) -> tuple[Run, ...]:
-        """Submit the suggestions of a batch at positions ``keep`` (from 0; None for all)."""
+        """Submit a batch's suggestions at the positions ``keep`` (from 0; None: all) as runs."""
         body = {
             "keep": None if keep is None else list(keep),
             "edits": {str(position): dict(levels) for position, levels in (edits or {}).items()},
@@ -159,7 +159,7 @@ class RemoteSession(ExperimentQueries):
         return self._submitted(self._decide("/replicates", body))
 
     def submit_baseline(self) -> Run | None:
-        """Submit the current configuration; return its run, or None if there is none."""
+        """Submit the baseline configuration; return its run, or None without a baseline."""
         self._decide("/baseline")
         return self._experiment.baseline
 
@@ -172,7 +172,7 @@ class RemoteSession(ExperimentQueries):
     def answer_warning(
         self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
     ) -> BatchSuggested | None:
-        """Answer the open warning with ``accepted``, ``changed`` or ``ignored``."""
+        """Answer the open warning, and return the batch that is suggested then, if any."""
         body = {"answer": answer, "exploitation": exploitation, "alternative": alternative}
         events = self._decide("/warning/answer", body)
         return next((event for event in events if isinstance(event, BatchSuggested)), None)
@@ -193,7 +193,7 @@ class RemoteSession(ExperimentQueries):
         )
 
     def weigh_region(self, region_id: int, weight: float) -> None:
-        """Set the weight of a region (default 1) for the exploiting suggestions."""
+        """Set the weight of a region of good results (default 1) in exploiting suggestions."""
         self._decide("/weights", {"region": region_id, "weight": weight})
 
     def change_budget(self, sla: Sla) -> None:
@@ -227,19 +227,19 @@ class RemoteSession(ExperimentQueries):
         self._decide(f"/runs/{run_id}/cancel", {"reason": reason})
 
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
-        """End a running run now, using its last intermediate result as its result."""
+        """End a running run; with ``keep``, its last intermediate result becomes its result."""
         self._decide(f"/runs/{run_id}/stop", {"reason": reason, "keep": keep})
 
     def rate(self, run_id: int, good: bool | None) -> None:
-        """Rate a result good or bad, or withdraw the rating (None)."""
+        """Rate the result of a run as good or bad, or withdraw the rating (None)."""
         self._decide(f"/runs/{run_id}/rating", {"good": good})
 
     def close_level(self, parameter: str, value: Level) -> None:
-        """Close a level for further suggestions, without changing past runs."""
+        """Exclude a parameter's level from further suggestions, without changing past runs."""
         self._change_level("close", parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
-        """Open a closed level again."""
+        """Allow a closed level of a parameter in suggestions again."""
         self._change_level("reopen", parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
@@ -247,22 +247,22 @@ class RemoteSession(ExperimentQueries):
         self._change_level("add", parameter, value)
 
     def prefer_level(self, parameter: str, value: Level) -> None:
-        """Mark a level as preferred, to be used in more suggestions."""
+        """Mark a parameter's level as preferred, so that more suggestions use it."""
         self._change_level("prefer", parameter, value)
 
     def unprefer_level(self, parameter: str, value: Level) -> None:
-        """Remove the preferred mark from a level."""
+        """Remove the preferred mark from a parameter's level."""
         self._change_level("unprefer", parameter, value)
 
     def _change_level(self, change: str, parameter: str, value: Level) -> None:
         self._decide("/levels", {"change": change, "parameter": parameter, "value": value})
 
     def exclude(self, condition: str) -> None:
-        """Exclude all parameter combinations that meet a condition."""
+        """Exclude all configurations that meet a condition from further suggestions."""
         self._decide("/exclusions", {"condition": condition})
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
-        """Set the levels that the analyst plans to try, by parameter (section 2.2)."""
+        """Set the levels that the analyst plans to try, by parameter (Copper paper, 2.2)."""
         self._decide("/plan", {"levels": {name: list(values) for name, values in levels.items()}})
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
@@ -313,7 +313,7 @@ class RemoteSession(ExperimentQueries):
         self._decide("/reopen")
 
     def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
-        """Turn auto-steering on, or (None) off."""
+        """Turn auto-steering on with these settings, or off if they are None."""
         limits = None if auto_steering is None else asdict(auto_steering)
         self._decide("/auto-steering", {"auto_steering": limits, "reason": reason})
 
@@ -386,7 +386,7 @@ def open_remote(
     clock: Clock | None = None,
     **described: Unpack[ExperimentDescription],
 ) -> RemoteSession:
-    """Create an experiment at a service, with runs that execute in this process.
+    """Create an experiment at a service; this process executes its runs.
 
     The service has only the space and the objective of the application.
     """
@@ -396,6 +396,6 @@ def open_remote(
 
 
 def open_settings(link: ApiClient, tables: Mapping[str, Any], name: str = "") -> RemoteSession:
-    """Create an experiment at a service from the tables of a sweep file."""
+    """Create an experiment at a service from sweep settings, as in a sweep file."""
     answer = link.change("POST", "/v1/experiments", {"settings": dict(tables), "name": name})
     return RemoteSession(link, answer["experiment"])

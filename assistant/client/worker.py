@@ -41,7 +41,7 @@ class LeaseSource(Protocol):
     """Interface from which a worker obtains and renews leases of runs."""
 
     def lease(self) -> RunLease | None:
-        """Lease the next run; None if no run may start."""
+        """Lease the next run and return it, or None if no run may start."""
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease and return its length in seconds, or raise LeaseLostError."""
@@ -75,7 +75,7 @@ class LeaseHeartbeat:
         self._thread.start()
 
     def hold(self, token: str, lease_s: float) -> None:
-        """Start to renew a lease of ``lease_s`` seconds regularly."""
+        """Renew a lease regularly from now on; its length is ``lease_s`` seconds."""
         with self._changed:
             self._due_s[token] = (_next_s(lease_s), lease_s)
             self._changed.notify()
@@ -193,7 +193,7 @@ class HttpLeaseSource:
         self._without: list[str] = []
 
     def lease(self) -> RunLease | None:
-        """Lease the next run; None if no run may start.
+        """Lease the next run and return it, or None if no run may start.
 
         A request without an answer is repeated under its idempotency key at the next call, so that
         a run leased meanwhile does not wait for the end of its lease.
@@ -212,7 +212,7 @@ class HttpLeaseSource:
         )  # fmt: skip
 
     def leave_out(self, experiment_id: str) -> None:
-        """Lease no more runs of an experiment; raise ServiceError after too many."""
+        """Lease no more runs of an experiment; raise ServiceError if too many are left out."""
         if len(self._without) >= MOST_LEFT_OUT:
             raise ServiceError(
                 f"this worker cannot execute {MOST_LEFT_OUT} experiments of the service at "
@@ -436,7 +436,7 @@ class Worker:
         return n_results
 
     def abandon(self) -> None:
-        """Abort the executing run if its lease is lost; called in the working thread."""
+        """Abort the executing run if its lease is lost; call it in the working thread."""
         beats = self._beats
         if beats is not None and self._executed is not None and self._executed in beats.lost:
             self._executed = None

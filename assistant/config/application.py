@@ -1,4 +1,4 @@
-"""Models of the table ``[application]`` of a sweep file, except for scheduling.
+"""Models of the settings table ``[application]`` of a sweep file.
 
 Each model is strict and builds its application: command, function, REST, flood, maze, AI platform
 and placement.
@@ -151,7 +151,7 @@ class ParameterSettings(StrictModel):
 
 
 class MeasuresSettings(StrictModel):
-    """Settings ``measures``: read measures from the output, a file or by a pattern."""
+    """Settings ``measures``: how to read a run's measures: from output, a file or by patterns."""
 
     stdout: Literal["json", "last_line"] | None = None
     file: str | None = None
@@ -244,7 +244,7 @@ class FunctionSettings(StrictModel):
 
 
 class RestSettings(StrictModel):
-    """Settings ``[application]`` of kind ``rest``: an HTTP server, or an external client."""
+    """Settings ``[application]`` of kind ``rest``: an HTTP server or client performs the runs."""
 
     kind: Literal["rest"]
     url: str | None = None
@@ -357,7 +357,7 @@ class MachineSettings(StrictModel):
 
 
 class PlacementSettings(StrictModel):
-    """Settings ``[application]`` of kind ``placement``: simulated placement on machines."""
+    """Settings ``[application]`` of kind ``placement``: simulated workloads placed on machines."""
 
     kind: Literal["placement"]
     trace: str | None = None
@@ -459,7 +459,7 @@ class BaselineSettings(StrictModel):
 
 
 class FuturesSettings(StrictModel):
-    """Settings ``[application.futures]``: generated workloads that evaluate each run."""
+    """Settings ``[application.futures]``: generated workloads on which each run is evaluated."""
 
     model: str | None = None
     generator: str | None = None
@@ -486,7 +486,7 @@ class FuturesSettings(StrictModel):
         return self
 
     def build(self, log: Workload | None) -> WorkloadFutures:
-        """Build the workload futures, with a generator fitted to ``log`` if given.
+        """Build the generated future workloads, with a generator fitted to ``log`` if given.
 
         Raises:
             SettingsError: a log beside a fitted model, or knobs without a log.

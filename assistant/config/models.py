@@ -1,4 +1,4 @@
-"""Models of the other tables of a sweep file: objective, cost, executor, environment and hooks."""
+"""Models of the other settings tables of a sweep file: objective, cost, executor, hooks etc."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ from strategies import ParameterSpace
 
 
 class RmseSettings(StrictModel):
-    """Settings ``rmse``: a series measure, and the reference series to compare with."""
+    """Settings ``rmse``: a measure that is a series, and the reference series for its error."""
 
     measure: str
     reference: list[float]
@@ -129,7 +129,7 @@ def _constraints(
 
 
 def check_measures(objective: Objective, application: Application) -> None:
-    """Raise SettingsError if the objective uses a measure the application does not provide."""
+    """Raise SettingsError if the objective uses a measure that the application does not provide."""
     available = application.measures
     for name in objective.measures:
         if available is not None and name not in available:
@@ -273,7 +273,7 @@ Argv = Annotated[list[str] | None, BeforeValidator(_words)]
 
 
 class HookSettings(StrictModel):
-    """Settings ``[hooks]``: programs started on warnings, the end and failures."""
+    """Settings ``[hooks]``: programs started on warnings, at the end of a sweep and on failures."""
 
     on_warning: Argv = None
     on_finish: Argv = None

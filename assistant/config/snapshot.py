@@ -1,4 +1,4 @@
-"""Snapshot of a sweep: open it, store its settings, build it again, and read earlier results.
+"""Functions that open a sweep, store its settings, rebuild it and read earlier results.
 
 Used by the command line and the browser. Earlier results are CSV files: parameter columns, then
 one column per measure.
@@ -33,7 +33,7 @@ from strategies.space.parameter import parse_number
 
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
-    """Return a fact for the report on the requested cores and memory, or an empty tuple."""
+    """Return a report entry on the requested cores and memory; empty if none are requested."""
     environment = place.environment
     needs = []
     if environment.cores is not None:
@@ -171,7 +171,7 @@ def past_results(built: BuiltSweep) -> tuple[Result, ...]:
 
 
 def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
-    """Return the set initial configurations with baseline levels, or raise StrategyError."""
+    """Return the initial configurations of the settings, completed with baseline levels."""
     baseline = dict(built.application.baseline or {})
     configurations = tuple({**baseline, **values} for values in built.settings.run)
     for values in configurations:
@@ -213,7 +213,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
-    """Rebuild a stored experiment's sweep from stored settings; raise as `rebuild` does."""
+    """Rebuild a stored experiment's sweep from its settings, or raise as `rebuild` does."""
     built = build_sweep(check_settings(stored_settings(opened), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
@@ -244,7 +244,7 @@ _RENAMED_KEYS = (
 
 
 def stored_settings(opened: ExperimentOpened) -> dict[str, Any]:
-    """Return the settings of a stored experiment as tables, keys of older versions renamed.
+    """Return a stored experiment's settings tables, with the keys of older versions renamed.
 
     Raises ValueError or RecursionError if they are no JSON.
     """
@@ -259,7 +259,7 @@ def stored_settings(opened: ExperimentOpened) -> dict[str, Any]:
 
 
 def job_log(opened: ExperimentOpened) -> str | None:
-    """Return the path of the job log that an experiment simulates; None without a log."""
+    """Return the path of the job log that an experiment simulates, or None without a log."""
     if not opened.recipe:
         return None
     log = stored_settings(opened).get("application", {}).get("log")
@@ -267,7 +267,7 @@ def job_log(opened: ExperimentOpened) -> str | None:
 
 
 def stored_hooks(experiment: Experiment) -> HookCommands:
-    """Return the hook commands in an experiment's stored settings; empty without settings."""
+    """Return the hook commands from an experiment's stored settings; none without settings."""
     opened = experiment.opened
     if not opened.recipe:
         return HookCommands()
@@ -275,7 +275,7 @@ def stored_hooks(experiment: Experiment) -> HookCommands:
 
 
 def version() -> str:
-    """Return the installed version, or ``unknown`` if the package is not installed."""
+    """Return the installed version of Copperline, or ``unknown`` if it is not installed."""
     try:
         return installed_version("copperline")
     except PackageNotFoundError:

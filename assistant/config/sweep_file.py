@@ -1,4 +1,4 @@
-"""Sweep file: a sweep as TOML, read strictly, checked, built into an application, and written.
+"""Sweep file (TOML): reading and checking, building of the application, and writing.
 
 Every key is checked before anything runs; an unknown one is an error. Paths are relative to the
 file. The command line's options fill in the same settings.
@@ -70,7 +70,7 @@ from strategies import (
 
 
 class LookupSettings(StrictModel):
-    """Settings ``[application]`` of kind ``lookup``: a table of measured configurations."""
+    """Settings ``[application]`` of kind ``lookup``: a CSV file of measured configurations."""
 
     kind: Literal["lookup"]
     table: str
@@ -126,7 +126,7 @@ DEFAULT_RUNS = 60  # Default budget of runs, without runs, deadline or cost limi
 
 
 class SweepSettings(StrictModel):
-    """Validated settings of a sweep file, with all tables."""
+    """Validated settings of a sweep file, with all its settings tables."""
 
     name: str = ""
     seed: int = Field(default=0, ge=0)
@@ -172,7 +172,7 @@ class SweepSettings(StrictModel):
         return replace(spec, environment=self.environment.build())
 
     def sla(self, now_s: float) -> Sla:
-        """Return the SLA, with the deadline relative to ``now_s``, or raise SettingsError."""
+        """Return the SLA, with the deadline counted from ``now_s``, or raise SettingsError."""
         return Sla(
             max_runs=self.max_runs,
             deadline_s=None if self.deadline is None else now_s + self.deadline,
@@ -184,7 +184,7 @@ class SweepSettings(StrictModel):
         )
 
     def check_cost(self, application: Application, space: ParameterSpace) -> None:
-        """Raise SettingsError if the price uses a missing or non-numeric measure."""
+        """Raise SettingsError if the price uses a missing or non-numeric measure or parameter."""
         if self.cost is not None:
             check_tariff(self.cost.tariff, space, application.measures, application.name)
 
@@ -201,7 +201,7 @@ class BuiltSweep:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a sweep file, and return its tables with absolute paths, or raise SettingsError."""
+    """Read a sweep file and return its settings tables by name, with absolute paths."""
     try:
         text = read_text(path, "the sweep file")
     except ValueError as error:
@@ -210,7 +210,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, Any]:
-    """Parse the text of a sweep file, and return its tables with absolute paths.
+    """Parse the text of a sweep file and return its settings tables, with absolute paths.
 
     ``label`` names it in messages, such as ``the sweep file 'a.toml'``; ``folder`` is the base of
     its paths; ``name`` is the default name of a sweep over one's own program.
@@ -242,7 +242,7 @@ def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, 
 
 
 def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
-    """Validate the tables of a sweep file, or raise SettingsError for the first fault."""
+    """Validate the settings tables of a sweep file, or raise SettingsError at the first fault."""
     tables = dict(tables)
     application = tables.get("application")
     if isinstance(application, Mapping) and "kind" not in application:
@@ -259,7 +259,7 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
 
 
 def kind_of(application: Mapping[str, Any]) -> str:
-    """Return the kind of an application from its table, inferred from other keys if unset."""
+    """Return an application's kind from its settings table, inferred from other keys if unset."""
     kinds = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
     implied = next((kind for key, kind in kinds.items() if key in application), "scheduling")
     return str(application.get("kind", implied))
@@ -444,7 +444,7 @@ _WIDTH = 96
 
 
 def toml_text(tables: Mapping[str, Any]) -> str:
-    """Format tables as the text of a TOML document.
+    """Format settings tables as the text of a TOML document.
 
     Args:
         tables: texts, truth values, numbers, sequences and mappings of them; keys are texts.

@@ -1,4 +1,4 @@
-"""Events as JSON, for the store and readers of event logs: an object with ``type`` and fields.
+"""Codec between events and JSON: each event is a JSON object with its ``type`` and its fields.
 
 Shapes come from the types themselves (pydantic reads the dataclasses). What is read back is
 checked on the way in: an unknown type, a missing or a wrong field is an error, never a guess.
@@ -80,7 +80,7 @@ _TAG_OF = {kind: tag for tag, kind in EVENT_TAGS.items()}
 
 
 def event_tag(event: Event) -> str:
-    """Return the tag that names the type of an event in a stored event log."""
+    """Return the name that identifies the type of an event in a stored event log."""
     return _TAG_OF[type(event)]
 
 

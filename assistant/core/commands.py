@@ -1,4 +1,4 @@
-"""Commands: the decisions of the analyst, as pure functions from an experiment to events.
+"""Commands: pure functions that turn a decision of the analyst into events of an experiment.
 
 Each function returns the events to record, or raises an error with one sentence. The session
 stores and applies the events. Nothing here touches a clock, a store or an executor.
@@ -63,7 +63,7 @@ _PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
 
 
 def random_stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
-    """Return the seed sequence of one batch, run or warning, the same in every replay."""
+    """Return the seed sequence of one batch, run, warning or forecast, equal in every replay."""
     return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
 
 
@@ -81,7 +81,7 @@ class RunRequest:
 
 
 def knowledge_before_results(knowledge: Knowledge) -> Knowledge:
-    """Return the knowledge with all results hidden, from which the initial runs are chosen.
+    """Return the knowledge without its results, the input for choosing the initial runs.
 
     The baseline run may have ended by then, but one result is not enough to learn from.
     """
@@ -290,7 +290,7 @@ def _is_other_seed(
 def assess_completion(
     experiment: Experiment, completion: ExecutionResult, now_s: float
 ) -> RunCompleted | RunFailed:
-    """Return the event that ends a run, by the experiment's objective and run time limit."""
+    """Return the event that ends a run: RunCompleted if its result is valid, else RunFailed."""
     return assess_measures(
         experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
     )
@@ -361,7 +361,7 @@ def change_steering(
 
 
 def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:
-    """Return the event that rates a result, or raise ExperimentError if the run has none."""
+    """Return the event that rates a completed run; raise ExperimentError for any other run."""
     run = experiment.run(run_id)
     if run.state is not RunState.COMPLETED:
         raise ExperimentError(f"run {run_id} is {run.state}; only a completed run can be rated")
@@ -369,7 +369,7 @@ def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: floa
 
 
 def close_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
-    """Return the event that closes a level for new suggestions, without changing past runs."""
+    """Return the event that closes a parameter level, so that no new suggestion uses it."""
     refuse_if_finished(experiment)
     space = experiment.space.closing(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} closed")
@@ -378,7 +378,7 @@ def close_level(experiment: Experiment, parameter: str, value: Level, now_s: flo
 def reopen_level(
     experiment: Experiment, parameter: str, value: Level, now_s: float
 ) -> SpaceChanged:
-    """Return the event that opens a closed level again."""
+    """Return the event that reopens a closed parameter level for new suggestions."""
     refuse_if_finished(experiment)
     space = experiment.space.reopening(parameter, value)
     return SpaceChanged(now_s, space, f"{parameter}={value} reopened")
@@ -420,7 +420,7 @@ def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -
 def submit_plan(
     experiment: Experiment, levels: Mapping[str, Sequence[Level]], now_s: float
 ) -> PlanSubmitted:
-    """Return the event that sets the levels that the analyst plans to try, by parameter.
+    """Return the event that records which levels of each parameter the analyst plans to try.
 
     Raises:
         StrategyError: an unknown parameter or level.
@@ -458,7 +458,7 @@ def answer_warning(
     alternative: int | None,
     now_s: float,
 ) -> tuple[WarningAnswered, Alternative | None]:
-    """Return the answer to the open warning, and the accepted alternative or None.
+    """Return the event that answers the open warning, and the accepted alternative or None.
 
     A warning by the paper's rule proposes an exploitation level. A warning by the forecast proposes
     alternatives; accepting without a number takes the first.
@@ -503,7 +503,7 @@ def answer_warning(
 def weigh_region(
     experiment: Experiment, region_id: int, weight: float, now_s: float
 ) -> SteeringChanged:
-    """Return the event that sets the weight of a region (default 1) among the suggestions.
+    """Return the event that sets the weight of a region (default 1) in exploiting suggestions.
 
     Raises:
         ExperimentError: there is no such region, or no exploitation level is set.
@@ -560,7 +560,7 @@ def change_warning_policy(
 def change_auto_steering(
     experiment: Experiment, auto_steering: AutoSteering | None, reason: str, now_s: float
 ) -> AutoSteeringChanged | None:
-    """Return the event that starts or (None) ends auto-steering, or None without a change.
+    """Return the event that starts auto-steering or (if None) ends it; None if it was off already.
 
     Raises:
         ExperimentError: the experiment is finished, or its SLA has no limit to end it.
@@ -621,7 +621,7 @@ def prioritise_first(experiment: Experiment, run_id: int, now_s: float) -> RunPr
 
 
 def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
-    """Return priorities that move waiting runs ahead of all others, keeping their order.
+    """Return priorities by run number that move waiting runs ahead of all others, in their order.
 
     Empty if they are first already.
     Raises ExperimentError: one of the numbers is no run, or the run does not wait.
@@ -635,7 +635,7 @@ def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mappin
 
 
 def priorities_behind(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
-    """Return priorities that move waiting runs behind all others, keeping their order."""
+    """Return priorities by run number that move waiting runs behind all others, in order."""
     moved, rest = _parted(experiment, run_ids)
     if not rest or min(map(_turn, moved)) > max(map(_turn, rest)):
         return {}
@@ -656,7 +656,7 @@ def _parted(experiment: Experiment, run_ids: Collection[int]) -> tuple[list[Run]
 
 
 def changes_since(earlier_runs: Iterable[Run], experiment: Experiment) -> tuple[str, ...]:
-    """Return one sentence for each run that has changed since it was displayed.
+    """Return one sentence for each run that has changed since ``earlier_runs`` were displayed.
 
     A decision holds for the run as the analyst saw it, so callers refuse a stale one with these
     texts.
@@ -696,7 +696,7 @@ def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunRelease
 def cancel_run(
     experiment: Experiment, run_id: int, reason: str, now_s: float
 ) -> RunCancelled | None:
-    """Return the event that cancels a run, or None if done; raise ExperimentError if it ended."""
+    """Return the event that cancels an open run, or None if the run is cancelled already."""
     run = experiment.run(run_id)
     if run.state is RunState.CANCELLED:
         return None
@@ -706,7 +706,7 @@ def cancel_run(
 
 
 def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
-    """Return the event that ends a run with its last intermediate result, or None if stopped.
+    """Return the event that ends a run with its last intermediate result; None if already stopped.
 
     Raises ExperimentError: it is not running, or it has no intermediate result that can be
     assessed.

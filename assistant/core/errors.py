@@ -29,11 +29,11 @@ class ObjectiveError(AssistantError):
 
 
 class ExperimentError(AssistantError):
-    """Error: the experiment cannot accept an event or a request in its present state."""
+    """Error: the present state of the experiment does not allow an event or a request."""
 
 
 class ImpossibleValueError(ExperimentError):
-    """Error: a value is invalid in every state of the experiment."""
+    """Error: a value is invalid whatever the state of the experiment, such as a priority of NaN."""
 
 
 class ApplicationError(AssistantError):
@@ -95,7 +95,7 @@ class VersionConflictError(StoreError):
 
 
 class ServiceError(AssistantError):
-    """Error: the HTTP service cannot be started or reached, or is not trustworthy."""
+    """Error: the HTTP service, or its token or lock file, cannot be used."""
 
 
 class AccessDeniedError(ServiceError):

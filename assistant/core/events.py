@@ -231,7 +231,7 @@ class MissWarning:
 
     @property
     def unattended(self) -> tuple["Answer", int | None]:
-        """Answer of auto-steering without a person: accept the first change that keeps the SLA."""
+        """Automatic answer: accept the first alternative that keeps the same SLA, else ignore."""
         if self.basis == "paper":
             return "accepted", None
         for position, alternative in enumerate(self.alternatives):
@@ -261,7 +261,7 @@ class WarningIssued:
 
 @dataclass(frozen=True, slots=True)
 class WarningAnswered:
-    """Event: a warning was answered; ``alternative`` is the accepted position, if any."""
+    """Event: a warning was answered; ``alternative`` is the index of the accepted alternative."""
 
     at_s: float
     number: int
@@ -314,7 +314,7 @@ class RunRated:
 
 @dataclass(frozen=True, slots=True)
 class PlanSubmitted:
-    """Event: the analyst set or withdrew (empty) the levels planned for each parameter."""
+    """Event: the analyst set the levels planned for each parameter, or withdrew them (empty)."""
 
     at_s: float
     levels: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
@@ -322,7 +322,7 @@ class PlanSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class AutoSteeringChanged:
-    """Event: auto-steering was started, or ended (None), for the reason ``reason``."""
+    """Event: auto-steering was started, or ended if ``auto_steering`` is None."""
 
     at_s: float
     auto_steering: AutoSteering | None
@@ -391,7 +391,7 @@ def has_external_client(opened: ExperimentOpened) -> bool:
 
 
 def is_external_application(application: Any) -> bool:
-    """Return whether a sweep file's table ``[application]`` describes an external client."""
+    """Return whether the settings table ``[application]`` describes an external client."""
     return (
         isinstance(application, dict)
         and application.get("kind") == "rest"

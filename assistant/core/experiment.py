@@ -1,4 +1,4 @@
-"""Experiment: the only class with mutable state; it changes only by applying events.
+"""Experiment: state of a parameter sweep, which changes only by applying events.
 
 It has no input or output, no clock and no randomness: the same event log gives the same state.
 """
@@ -116,13 +116,13 @@ def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR091
 
 
 def waiting_runs(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs that may start, sorted by priority, then by number."""
+    """Return the waiting runs that are not held, highest priority first, then by number."""
     ready = (run for run in runs if run.state is QUEUED and not run.held)
     return sorted(ready, key=lambda run: (-run.priority, run.id))
 
 
 def find_run(runs: Mapping[int, Run], run_id: int) -> Run:
-    """Return the run with a number, or raise ExperimentError if there is none."""
+    """Return the run with number ``run_id``, or raise ExperimentError if there is none."""
     if run_id in runs:
         return runs[run_id]
     raise ExperimentError(
@@ -294,12 +294,12 @@ class Experiment:
         return self.auto_steering_change.auto_steering
 
     def run(self, run_id: int) -> Run:
-        """Return the run with a number, or raise ExperimentError if there is none."""
+        """Return the run with number ``run_id``, or raise ExperimentError if there is none."""
         return find_run(self._runs, run_id)
 
     @property
     def waiting(self) -> tuple[Run, ...]:
-        """The waiting runs that may start, sorted by priority, then by number."""
+        """Waiting runs that are not held, highest priority first, then by number."""
         return tuple(waiting_runs(self._runs.values()))
 
     def runs_in(self, *states: RunState) -> tuple[Run, ...]:
@@ -313,7 +313,7 @@ class Experiment:
 
     @property
     def tried(self) -> tuple[int, int]:
-        """Number of configurations with a run: those allowed now, and those not allowed."""
+        """Numbers of configurations with a run: how many are allowed now, and how many not."""
         ever = {run.configuration for run in self._runs.values()}
         n_allowed = sum(map(self.space.is_allowed, ever))
         return n_allowed, len(ever) - n_allowed
@@ -341,7 +341,7 @@ class Experiment:
 
     @property
     def cost(self) -> float | None:
-        """Cost so far, in units of the tariff.
+        """Cost of the ended runs so far, in units of the tariff.
 
         None without a tariff, or while the cost of every ended run is unknown. Runs of unknown cost
         count as the mean of the others; see `spending` for their number.
@@ -377,7 +377,7 @@ class Experiment:
         return tuple(self._checks)
 
     def supposing(self, events: Iterable[Event]) -> Experiment:
-        """Return a copy with further events applied, or raise ExperimentError."""
+        """Return a copy of the experiment after further events, or raise ExperimentError."""
         other = copy(self)
         for name, value in vars(self).items():
             if name.startswith("_") and isinstance(value, dict | list | set):
@@ -406,7 +406,7 @@ class Experiment:
 
     @property
     def confidence(self) -> float | None:
-        """Share of suggestions that were submitted unchanged, 0 to 1, or None."""
+        """Share of suggestions submitted unchanged, 0 to 1; None before the first submission."""
         acted = {run.batch for run in self._runs.values() if run.batch is not None}
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
         taken = sum(
@@ -428,7 +428,7 @@ class Experiment:
 
     @cached_property
     def submitted_knowledge(self) -> Knowledge:
-        """The `knowledge` with only the queued configurations as pending."""
+        """Input of strategies like `knowledge`, but only queued configurations are pending."""
         queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
         return replace(self.knowledge, pending=frozenset(queued))
 
@@ -442,7 +442,7 @@ class Experiment:
 
     @property
     def measured(self) -> tuple[Observation, ...]:
-        """Observations of all completed runs by measured quality, even if infeasible."""
+        """Measured quality of each completed run as an observation, including infeasible runs."""
         return tuple(
             Observation(run.configuration, run.outcome.quality)
             for run in self._runs.values()
@@ -471,7 +471,7 @@ class Experiment:
 
     @property
     def best(self) -> Run | None:
-        """First run of the best configuration; the earlier configuration on a tie.
+        """First run of the best configuration (the earlier one on a tie); None without a result.
 
         Ranked by feasibility, then by the mean quality of its runs. With two measures only the
         first counts; `front` has the trade-offs.
@@ -489,21 +489,21 @@ class Experiment:
 
     @property
     def baseline(self) -> Run | None:
-        """The run of the baseline configuration, whatever its source, or None."""
+        """First run with the baseline configuration; None if there is no such run."""
         configuration = self.opened.baseline
         same = (run for run in self._runs.values() if run.configuration == configuration)
         return None if configuration is None else next(same, None)
 
     @property
     def is_noisy(self) -> bool | None:
-        """Whether results vary between replicates, as declared or measured, or None."""
+        """Whether results vary between replicates, as declared or measured; None if unknown."""
         if self.opened.deterministic is not None:
             return not self.opened.deterministic
         noise = estimate_noise(self.knowledge.observations)
         return None if noise is None else noise.variance > 0
 
     def free_in(self, batch: BatchSuggested) -> list[int]:
-        """Return positions (from 0) of the suggestions in a batch that can be submitted."""
+        """Return positions (from 0) of the suggestions in a batch that can still be submitted."""
         configurations = {run.configuration for run in self._runs.values()}
         return [
             position

@@ -72,7 +72,7 @@ def is_there(path: Path) -> bool:
 
 
 def printable_path(path: Path | str, longest: int = 200) -> str:
-    """Return a path for a message: one line, shortened at its start beyond ``longest``."""
+    """Return a path as one line of text, shortened at its start if over ``longest`` long."""
     line = "".join(c if c.isprintable() else "?" for c in str(path))
     return line if len(line) <= longest else f"...{line[-longest:]}"
 

@@ -1,4 +1,4 @@
-"""Forecast: values of a forecast, the rule of when to warn, and chances in words.
+"""Forecast: data types of a forecast, the rule for warnings, and probabilities as text.
 
 `assistant.analysis.forecast` computes the values. The paper's rule and the calibrated forecast
 stand side by side. The warning rule is a pure function of a sequence of checks, with hysteresis.
@@ -28,7 +28,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RegionCount:
-    """Numbers of runs and results in one region; ``pending`` is None if uncountable."""
+    """Run counts, mean and best quality of one region; ``pending`` is None if not countable."""
 
     id: int
     members: int
@@ -40,7 +40,7 @@ class RegionCount:
 
 @dataclass(frozen=True, slots=True)
 class PaperForecast:
-    """Forecast of the budget by the paper's rule (section 3.2); unknown values are None.
+    """Forecast of runs left and needed, by the Copper paper's rule (section 3.2); None if unknown.
 
     Args:
         basis: definition of pending runs that was used.
@@ -70,7 +70,7 @@ class PaperForecast:
 
     @property
     def is_miss(self) -> bool | None:
-        """Whether the SLA will be missed; None if that is unknown."""
+        """Whether more runs are needed than can be executed; None if that is unknown."""
         return None if self.shortfall is None else self.shortfall > 0
 
 
@@ -79,7 +79,7 @@ Term = Literal["max_runs", "deadline", "max_cost"]
 
 @dataclass(frozen=True, slots=True)
 class TermForecast:
-    """Forecast for one term of the SLA: its limit, the part used and the runs left.
+    """Forecast for one SLA limit (runs, deadline or cost): the limit, the part used, runs left.
 
     Args:
         limit: runs, seconds since 1970-01-01 UTC, or units of the cost.

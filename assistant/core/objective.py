@@ -1,4 +1,4 @@
-"""Objective: from the measures of a run to one quality to maximise (h in section 2.2 of the paper).
+"""Objective: turns a run's measures into one quality to maximise (h, Copper paper, section 2.2).
 
 The sign is handled only here: strategies, regions and reports see a ``quality`` of which more is
 better. Constraints follow the feasibility rule of Deb (2000): a feasible run ranks above every
@@ -145,7 +145,7 @@ class Constraint:
             )
 
     def violation(self, measures: Mapping[str, Measure]) -> float:
-        """Return the excess over the bounds, relative to the bound (at least 1)."""
+        """Return by how much a bound is violated, divided by max(|bound|, 1); 0 if it is met."""
         if self.measure in measures and measures[self.measure] is None:
             return 0.0
         value = _number(measures, self.measure)

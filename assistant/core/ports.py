@@ -1,4 +1,4 @@
-"""Ports: protocols of what the assistant uses: application, executor, store, clock."""
+"""Ports: protocols for the application, executor, store and clock that the assistant uses."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class Application(Protocol):
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether measures do not depend on the seed; None if unknown."""
+        """Whether a configuration gives the same measures for every seed; None if unknown."""
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -57,7 +57,7 @@ class StoppableApplication(Protocol):
     def evaluate_within(
         self, values: Mapping[str, Level], seed: int, limit_s: float
     ) -> Mapping[str, Measure]:
-        """Execute one run, or raise RunError after ``limit_s`` seconds."""
+        """Execute one run and return its measures; end it with RunError after ``limit_s`` s."""
 
 
 class RunControl(Protocol):
@@ -81,7 +81,7 @@ class MonitoredApplication(Protocol):
         limit_s: float | None,
         oversight: RunControl,
     ) -> Mapping[str, Measure]:
-        """Execute one run under a run control, with a time limit.
+        """Execute one run that sends intermediate results to a run control; return its measures.
 
         Raises:
             RunStoppedError: the run control requested the end, and the run has ended.
@@ -94,7 +94,7 @@ Result = tuple[Mapping[str, Level], Mapping[str, Measure]]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRequest:
-    """Run to execute; ``limit_s`` is its time limit in seconds, or None.
+    """Request to execute a run; ``limit_s`` is its time limit in seconds, or None.
 
     The limit is checked afterwards if the application is no `StoppableApplication`.
     """
@@ -142,7 +142,7 @@ class Executor(Protocol):
         """Wait until a run has ended, and return all new results; empty without runs."""
 
     def listen(self, reported: ReportListener) -> None:
-        """Set the listener of intermediate results, called in any thread."""
+        """Set the callback for intermediate results; it may be called in any thread."""
 
     def stop(self, run_id: int) -> None:
         """End one executing run early; callable from any thread.
@@ -161,7 +161,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """Entry in the list of a store's experiments."""
+    """Entry in a store's list of experiments: identifier, name, opening time, event count."""
 
     id: str
     name: str
@@ -170,7 +170,7 @@ class StoredExperiment:
 
 
 class Store(Protocol):
-    """Store of event logs in which each append is durable and all or nothing."""
+    """Store of event logs; each append is durable, and stores all of its events or none."""
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events to an event log, the first at number ``position`` (from 0).
@@ -182,7 +182,7 @@ class Store(Protocol):
         """
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from number ``since`` (from 0) on, or raise StoreError."""
+        """Return the events from index ``since`` on (0 is the first), or raise StoreError."""
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, the latest first."""

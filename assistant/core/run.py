@@ -100,7 +100,7 @@ class Run:
 
     @property
     def is_charged(self) -> bool:
-        """Whether the run counts against the budget: not imported, and started or open."""
+        """Whether the run counts against the budget: not if imported, or cancelled before start."""
         never_ran = self.state is RunState.CANCELLED and self.attempts == 0
         return self.source != "imported" and not never_ran
 
@@ -171,7 +171,7 @@ def best_of(stand: Iterable[ConfigurationSummary]) -> ConfigurationSummary | Non
 
 
 def pareto_front_of(stand: Iterable[ConfigurationSummary]) -> tuple[ConfigurationSummary, ...]:
-    """Return the summaries on the Pareto front of the two measures; empty with only one."""
+    """Return the summaries on the Pareto front of two objectives; empty if there is only one."""
     candidates = {
         summary.configuration: summary for summary in stand if summary.outcome.second is not None
     }

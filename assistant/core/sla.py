@@ -1,4 +1,4 @@
-"""SLA of an experiment: its limits and goal, its warning policy, its steering and its cost.
+"""Settings of an experiment: SLA, tariff, warning policy and steering; and the cost of its runs.
 
 Every limit (runs, deadline, cost) maps to a number of remaining runs.
 """
@@ -113,7 +113,7 @@ AT_GOAL: tuple[AtGoal, ...] = ("stop", "go_on")
 
 @dataclass(frozen=True, slots=True)
 class Sla:
-    """Limits of a sweep: number of runs, deadline, cost limit and goal.
+    """Service-level agreement (SLA) of a sweep: number of runs, deadline, cost limit and goal.
 
     Args:
         max_runs: runs that may be executed in all, failed ones too; None is no limit.
@@ -155,7 +155,7 @@ class Sla:
             raise SettingsError(f"the deadline must be a moment in time, not {self.deadline_s}")
 
     def remaining_runs(self, used: int) -> int | None:
-        """Return how many runs may still be submitted after ``used`` runs, or None.
+        """Return how many runs may still be submitted after ``used`` runs; None if unlimited.
 
         >>> Sla(max_runs=60).remaining_runs(45)
         15
@@ -205,7 +205,7 @@ class Sla:
         return int(min((self.deadline_s - now_s) / mean_duration_s, MOST_RUNS)) * workers
 
     def runs_until_cost(self, cost: float | None, mean_cost: float | None) -> int | None:
-        """Return how many runs of mean cost the rest of the cost limit pays for.
+        """Return how many further runs of mean cost fit within the cost limit.
 
         None without a cost limit, or if a cost is unknown or 0.
 
@@ -263,7 +263,7 @@ class WarningPolicy:
             )
 
     def warns_by_forecast(self, sla: Sla) -> bool:
-        """Return whether the forecast gives warnings, or raise SettingsError without a goal."""
+        """Return whether the forecast gives warnings; raise SettingsError if it needs a goal."""
         if self.rule == "forecast" and sla.goal is None:
             raise SettingsError(
                 "the warning rule 'forecast' needs a goal; set one, or use the rule 'auto' or "
@@ -274,7 +274,7 @@ class WarningPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """Settings that choose suggestions: strategy, its options and exploitation level.
+    """Settings of how suggestions are chosen: strategy, its options and exploitation level.
 
     Args:
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
@@ -335,7 +335,7 @@ def _number(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Cost of the ended runs, with the numbers of known and unknown costs.
+    """Sum of the known costs of ended runs, with the numbers of known and unknown costs.
 
     Args:
         measured_sum: sum over the runs with known cost, in units of the tariff.
@@ -383,7 +383,7 @@ def spending(
     values_of: Callable[[Configuration], Mapping[str, Level]],
     tariff: Tariff,
 ) -> Spending:
-    """Return the cost of all ended runs."""
+    """Return the cost of all ended runs that were not imported."""
     costs = [
         cost_of(run, values_of, tariff)
         for run in runs

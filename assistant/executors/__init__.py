@@ -1,4 +1,4 @@
-"""Executors: where runs execute. One line in `EXECUTORS` registers one for the contract suite."""
+"""Registry of the executors, which execute runs; the contract tests cover every entry of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from assistant.executors.spec import LOCAL, ExecutorSpec, check_capacity
 
 @dataclass(frozen=True, slots=True)
 class ExecutorEntry:
-    """Registry entry of an executor, with its function ``build(application, workers)``."""
+    """Registry entry of an executor: its name, a summary, and the function that builds it."""
 
     name: str
     summary: str
@@ -53,7 +53,7 @@ EXECUTORS: tuple[ExecutorEntry, ...] = (
 
 
 def make_executor(application: Application, workers: int, place: ExecutorSpec = LOCAL) -> Executor:
-    """Build the specified executor, by default serial for 1 worker and a process pool for more.
+    """Build the executor given by ``place``; by default serial for 1 worker, else a process pool.
 
     Raises:
         SettingsError: ``workers`` is below 1, or above for the serial executor.

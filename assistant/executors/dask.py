@@ -1,4 +1,4 @@
-"""Dask executor: runs on the workers of Dask distributed, in a local cluster or elsewhere.
+"""Dask executor: executes runs on workers of Dask distributed, on this machine or elsewhere.
 
 Dask stores nothing: runs wait in our queue, and a result is released once it is fetched. A run
 whose worker or scheduler died is submitted again; only its last submission counts. A worker
@@ -68,17 +68,17 @@ class EmbeddedCluster(Protocol):
         """Abort the executing runs and restart the workers."""
 
     def progressed(self) -> None:
-        """Record that a run has ended, so that its worker is known to function."""
+        """Record that a run has ended, which shows that the workers can execute runs."""
 
     def look(self, nobody_s: float) -> None:
-        """Check the cluster after ``nobody_s`` seconds without a worker; raise ExecutorError."""
+        """Check a cluster without workers for ``nobody_s`` s; raise ExecutorError if it failed."""
 
     def close(self) -> None:
         """Stop the cluster, and kill worker processes that do not stop in time."""
 
 
 class LocalDaskWorkers:
-    """Dask worker processes on this machine (loopback only), with one run each at a time."""
+    """Dask worker processes on this machine (loopback only), each with one run at a time."""
 
     place = "on this machine"
     starts_at_once = True
@@ -107,7 +107,7 @@ class LocalDaskWorkers:
         """Do nothing when a run has ended, as local workers need no check."""
 
     def look(self, nobody_s: float) -> None:
-        """Do nothing, as Dask restarts workers or the executor replaces the cluster."""
+        """Do nothing, because Dask restarts dead workers or the executor replaces the cluster."""
 
     def close(self) -> None:
         """Stop the cluster, and kill worker processes that do not stop in time."""
@@ -166,7 +166,7 @@ GOING = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", 
 
 
 class DaskWorkerJobs:
-    """Slurm jobs of one Dask executor, with the folder shared with the nodes.
+    """Slurm jobs that run the workers of one Dask executor, and the folder shared with the nodes.
 
     Attributes:
         host: address of this machine for the nodes.
@@ -211,7 +211,7 @@ class DaskWorkerJobs:
         return self._environment.cores or 1
 
     def submit(self, script: str) -> str:
-        """Submit a job script to Slurm, and return the job name even if Slurm fails."""
+        """Submit a job script to Slurm and return the job name, even if the submission fails."""
         job_id = new_id()
         write_private(self._folder.ticket(job_id), script.encode())
         self.in_vain += 1
@@ -234,7 +234,7 @@ class DaskWorkerJobs:
         return frozenset(n for n, jobs in job_states.items() if any(j.state in GOING for j in jobs))
 
     def end(self, name: str) -> None:
-        """Cancel a job, and remove its ticket if Slurm responds."""
+        """Cancel a Slurm job by name, and remove its script file if Slurm responds."""
         job_id = name.removeprefix(PREFIX)
         self._last_over = self._folder.last_words(job_id) or self._last_over
         with contextlib.suppress(ExecutorError):
@@ -247,7 +247,7 @@ class DaskWorkerJobs:
         return self._last_over or self.refused or "nothing"
 
     def close(self) -> None:
-        """Cancel all jobs, or leave that to the next executor if Slurm does not respond."""
+        """Cancel all jobs; if Slurm does not respond, the next executor cancels them."""
         try:
             jobs.cancel_jobs(self.going() or ())
         except ExecutorError:
@@ -286,7 +286,7 @@ MOST_IN_VAIN = 3  # Times that all jobs may be submitted anew without a returned
 
 
 class SlurmDaskWorkers:
-    """Dask workers in Slurm jobs, with one worker per job and one run at a time.
+    """Dask workers in Slurm jobs: each job has one worker, which executes one run at a time.
 
     ``demand`` returns the number of executing runs, in any thread. The certificates are in files
     that the nodes can read; None makes them in the job folder.
@@ -321,7 +321,7 @@ class SlurmDaskWorkers:
         client.restart(timeout=30, wait_for_workers=False)
 
     def progressed(self) -> None:
-        """Record that a run has ended, so that its job is known to function."""
+        """Record that a run has ended, which shows that the Slurm jobs can execute runs."""
         self._jobs.in_vain = 0
 
     def look(self, nobody_s: float) -> None:
@@ -491,7 +491,7 @@ _one_at_a_time = threading.Lock()
 
 
 def plugin(token: str, application: Application) -> Any:
-    """Return the Dask plugin that holds the application in each worker."""
+    """Return a Dask worker plugin, named ``token``, that holds the application in each worker."""
     from distributed import WorkerPlugin
 
     class Holder(WorkerPlugin):  # type: ignore[misc]
@@ -505,7 +505,7 @@ def plugin(token: str, application: Application) -> Any:
 
 
 def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
-    """Execute one run in a Dask worker, and return its result."""
+    """Execute one run in a Dask worker as the task ``key``, and return its result."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -521,7 +521,7 @@ def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
 
 
 def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
-    """Replace the set of runs that a Dask worker should end early (``keys``)."""
+    """Tell a Dask worker the task keys of the runs to end early, instead of any earlier keys."""
     dask_worker.plugins[token].ended = keys
 
 
@@ -546,7 +546,7 @@ def _versions() -> tuple[str, str]:
 
 
 class DaskExecutor:
-    """Executor that sends runs to Dask workers, one run at a time each.
+    """Executor that sends runs to Dask workers; each worker executes one run at a time.
 
     Args:
         application: application; the workers must be able to import it.

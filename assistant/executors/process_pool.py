@@ -1,4 +1,4 @@
-"""Process pool executor: several processes on this machine. A dead worker is one failed run.
+"""Process pool executor: executes runs in several processes on this machine.
 
 Pipes carry intermediate results from the workers, and requests to end a run to them.
 """
@@ -105,7 +105,7 @@ class WorkerEndpoint:
         self._one = threading.Lock()
 
     def oversight(self, run_id: int) -> RunReporter:
-        """Announce to the executor that a run begins, and return its run control."""
+        """Report to the executor that a run begins, and return the `RunReporter` of the run."""
         self._stopped.clear()
         self._tell(run_id, None)
         return RunReporter(lambda measures: self._tell(run_id, measures), self._asker(run_id))

@@ -1,4 +1,4 @@
-"""Serial executor: in this process, one run at a time; deterministic, the default in tests.
+"""Serial executor: executes runs in this process, one at a time, in the order of submission.
 
 Also the execution of a single run, which all executors share.
 """
@@ -47,7 +47,7 @@ class RunReporter:
         self._one = threading.Lock()
 
     def report(self, measures: Mapping[str, Measure]) -> None:
-        """Receive an intermediate result, with infinite and NaN numbers set to None."""
+        """Receive an intermediate result; infinite and NaN values are replaced by None."""
         with self._one:
             self._latest = {name: finite(value) for name, value in measures.items()}
             self._tell_if_due()
@@ -70,7 +70,7 @@ class RunReporter:
 def execute_run(
     application: Application, work: ExecutionRequest, oversight: RunControl | None = None
 ) -> ExecutionResult:
-    """Execute one run and return its result, with an exception recorded as a failure.
+    """Execute one run and return its result; an exception in the application is a failed run.
 
     The run control has no effect during the run if the application is no `MonitoredApplication`.
     Numbers that are not finite become unknown (None). KeyboardInterrupt and SystemExit pass

@@ -1,4 +1,4 @@
-"""Executor specification: where runs shall execute, and whether they fit into this machine.
+"""Executor settings: where runs execute, and the check of cores and memory of this machine.
 
 Values and checks only: TLS certificates, Dask addresses, batch systems, cores and memory.
 """
@@ -200,7 +200,7 @@ def this_machine() -> MachineCapacity:
 
 
 def is_here(place: ExecutorSpec) -> bool:
-    """Return whether all runs execute on this machine."""
+    """Return whether the executor executes all runs on this machine."""
     if place.executor in (None, "serial", "process_pool"):
         return True
     return place.executor == "dask" and place.address is None and place.batch is None

@@ -34,7 +34,7 @@ class Role(StrEnum):
         return role in _GRANTED[self]
 
     def hands_out(self, role: "Role") -> bool:
-        """Return whether this role may manage named tokens of another role."""
+        """Return whether this role may create and revoke named tokens of another role."""
         return role in _HANDED_OUT.get(self, frozenset())
 
 
@@ -84,7 +84,7 @@ class ApiToken:
 
 
 def token_store_path(store: Path) -> Path:
-    """Return the path of a store's file of named tokens, ``<store>.token-hashes``."""
+    """Return the path of the file that holds a store's named tokens, ``<store>.token-hashes``."""
     return path_beside(store, "token-hashes")
 
 
@@ -182,7 +182,7 @@ class ApiTokenStore:
         return gone
 
     def holder_of(self, presented: bytes) -> ApiToken | None:
-        """Return the valid named token with a secret, or None, comparing in constant time."""
+        """Return the valid named token with this secret, or None; compare in constant time."""
         holder = self._found(presented)
         return None if holder is None or holder.is_over(self._clock.now_s()) else holder
 
@@ -201,11 +201,11 @@ class ApiTokenStore:
         return holder is not None and not holder.is_over(self._clock.now_s())
 
     def get(self, name: str) -> ApiToken | None:
-        """Return the valid token with the given name, or None if there is none."""
+        """Return the token with the given name, valid or expired, or None if there is none."""
         return self._holders.get(name)
 
     def holders(self) -> tuple[ApiToken, ...]:
-        """Return all tokens that are not revoked, latest first."""
+        """Return all tokens that are not revoked, including expired ones, newest first."""
         return tuple(
             sorted(self._holders.values(), key=lambda holder: (-holder.created_s, holder.name))
         )

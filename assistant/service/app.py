@@ -40,7 +40,7 @@ from strategies import StrategyError
 
 
 class AutoSteeringLoop:
-    """Loop that steers all experiments in auto-steering and sends their events to hooks.
+    """Loop that takes the auto-steering steps of all experiments and sends their events to hooks.
 
     Hooks run only if the service executes runs, or if requests may name programs anyway.
     """
@@ -50,7 +50,7 @@ class AutoSteeringLoop:
         self._notifiers: dict[str, Notifier | None] = {}
 
     def turn(self) -> None:
-        """Take all auto-steering steps that are due, confining errors to their experiments."""
+        """Take all due auto-steering steps; an error affects only the experiment concerned."""
         for experiment_id in self._service.queue.active():
             try:
                 session = self._service.session(experiment_id)
@@ -122,7 +122,7 @@ LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/events
 
 @dataclass(frozen=True, slots=True)
 class ServiceApp:
-    """FastAPI app alone (``app``), the app in its middleware (``asgi``), and their context."""
+    """Web app of the service: FastAPI app (``app``), app in its middleware (``asgi``), context."""
 
     asgi: ASGIApp
     app: FastAPI
@@ -139,7 +139,7 @@ def make_service(
     look_after_s: float = LOOK_AFTER_S,
     alone: bool = True,
 ) -> ServiceApp:
-    """Return the web app of an experiment service, answering at loopback and these host names.
+    """Return the web app of a service; ``names`` are its host names besides the loopback names.
 
     ``look_after_s`` is the interval between checks of the leases. ``alone`` says that nothing else
     in this process executes runs of the store: runs without a lease belong to an ended process.
@@ -175,7 +175,7 @@ def make_service(
 
 
 def make_documentation_app(lifespan: object = None) -> FastAPI:
-    """Return a FastAPI app with all routes but no middleware, as the OpenAPI document needs."""
+    """Return a FastAPI app with all routes but no middleware, enough for the OpenAPI document."""
     app = FastAPI(
         title="Copperline",
         version="1",
@@ -242,7 +242,7 @@ def openapi_document(app: FastAPI) -> Json:
 
 
 def openapi_text() -> str:
-    """Return the OpenAPI document of the service as JSON text, as stored in the repository."""
+    """Return the service's OpenAPI document as JSON text, the content of ``docs/openapi.json``."""
     return f"{json.dumps(openapi_document(make_documentation_app()), indent=1)}\n"
 
 

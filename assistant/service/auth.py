@@ -1,4 +1,4 @@
-"""Authentication and authorisation: bearer tokens by role, in a file that only its owner reads."""
+"""Authentication and authorisation: one bearer token per role, in a file private to its owner."""
 
 import hmac
 import ipaddress
@@ -43,15 +43,15 @@ class RoleTokens:
 
     @classmethod
     def of_owner(cls) -> Self:
-        """Return a token set with only a fresh owner token, for a private service."""
+        """Return a set with only a new random owner token, for a private service."""
         return cls({Role.OWNER: secrets.token_hex(_BYTES)})
 
     def with_owner(self) -> "RoleTokens":
-        """Return a copy of these tokens with a fresh owner token."""
+        """Return a copy of these tokens with a new random owner token."""
         return RoleTokens({**self.by_role, **RoleTokens.of_owner().by_role})
 
     def role_of(self, presented: bytes) -> Role | None:
-        """Return the role of a token or None if unknown, comparing in constant time."""
+        """Return the role of a token, or None if it is unknown; compare in constant time."""
         match: Role | None = None
         for role, token in self.by_role.items():
             if hmac.compare_digest(presented, token.encode()):
@@ -60,7 +60,7 @@ class RoleTokens:
 
 
 def tokens_path(store: Path) -> Path:
-    """Return the path of a store's file of role tokens, ``<store>.tokens``."""
+    """Return the path of the file that holds a store's role tokens, ``<store>.tokens``."""
     return path_beside(store, "tokens")
 
 

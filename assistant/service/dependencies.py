@@ -1,4 +1,4 @@
-"""Dependencies of the routes: context, experiment service, idempotent request and experiment id."""
+"""FastAPI dependencies of routes: context, experiment service, request identity, experiment id."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def idempotent_request_of(
         Header(description="A new key for each request; a repetition has no second effect."),
     ] = None,
 ) -> IdempotentRequest:
-    """Return the identity of a request, or raise ProblemError for a malformed Idempotency-Key."""
+    """Return a request's key and digest, or raise ProblemError for a malformed Idempotency-Key."""
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise refusal(400, "an Idempotency-Key has 1 to 200 printable characters and no space")
     content = f"{request.method} {request.url.path}\n".encode() + await request.body()
@@ -71,7 +71,7 @@ async def versioned_request_of(
         Header(description='The expected version in quotes, such as "12"; others are refused.'),
     ] = None,
 ) -> IdempotentRequest:
-    """Return a request's identity with its If-Match version, or raise ProblemError if invalid."""
+    """Return a request's key, digest and If-Match version, or raise ProblemError if malformed."""
     tag = None if if_match is None else _TAG.fullmatch(if_match)
     if if_match is not None and tag is None:
         raise refusal(400, 'If-Match is a version in quotes, such as "12"')

@@ -1,4 +1,4 @@
-"""Experiment service: experiments of one store with queue and decisions, in one process.
+"""Experiment service: the experiments of one store, their run queue and the commands on them.
 
 Also the clock of the leases, and the policy for programs and files in requests.
 """
@@ -66,7 +66,7 @@ class SuspendAwareClock:
 
 
 class ClientLiveness:
-    """Time of the last request of each experiment's external client."""
+    """Record of when each experiment's external client sent its last request."""
 
     def __init__(self, is_external: Callable[[str], bool], steady_s: Callable[[], float]) -> None:
         self._is_external, self._steady_s = is_external, steady_s
@@ -78,7 +78,7 @@ class ClientLiveness:
             self._heard_s[experiment_id] = self._steady_s()
 
     def ago_s(self, experiment_id: str) -> float | None:
-        """Return the seconds since the external client's last request, or None before any."""
+        """Return the seconds since the external client's last request, or None without any."""
         at_s = self._heard_s.get(experiment_id)
         return None if at_s is None else max(0.0, self._steady_s() - at_s)
 
@@ -94,7 +94,7 @@ def apply_request_policy(
     files: Path | None,
     adapters: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return a request's sweep tables with absolute paths, refusing forbidden programs or files.
+    """Return a request's sweep settings with absolute paths; refuse forbidden programs and files.
 
     Args:
         tables: tables of a sweep file in the request.
@@ -215,7 +215,7 @@ class ReadOnlyQueries(ExperimentQueries):
 
 
 class ExperimentService:
-    """Experiments of a store with the commands on them, written only by this process.
+    """Service for the experiments of one store, which only this process writes.
 
     Args:
         store: store of the event logs.
@@ -273,7 +273,7 @@ class ExperimentService:
     # -- experiments ---------------------------------------------------------------------------
 
     def session(self, experiment_id: str) -> Session:
-        """Return the session of an experiment, loaded once, or raise StoreError if unknown."""
+        """Return the session of an experiment, loaded at first use, or raise StoreError."""
         with self._loading:
             if experiment_id not in self._sessions:
                 self._sessions[experiment_id] = load_session(
@@ -312,7 +312,7 @@ class ExperimentService:
         )
 
     def placed(self, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return sweep tables with absolute paths, or raise SettingsError if not allowed."""
+        """Return sweep settings with absolute paths, or raise SettingsError if not allowed."""
         return apply_request_policy(
             tables, programs=self.programs, files=self._files, adapters=self._adapters
         )
@@ -320,7 +320,7 @@ class ExperimentService:
     def open_settings(
         self, tables: Mapping[str, Any], name: str, request: IdempotentRequest
     ) -> CommandResult:
-        """Open an experiment from sweep tables, or raise SettingsError if not allowed."""
+        """Open an experiment from sweep settings, or raise SettingsError if not allowed."""
         placed = self.placed(tables)
 
         def opened() -> Session:
@@ -352,7 +352,7 @@ class ExperimentService:
     def decide(
         self, experiment_id: str, request: IdempotentRequest, act: Callable[[Session], object]
     ) -> CommandResult:
-        """Apply a command to a session, once for each key and only at the expected version.
+        """Apply a command once per idempotency key, and only at the experiment's expected version.
 
         Raises:
             VersionConflictError: the experiment has another version.
@@ -374,7 +374,7 @@ class ExperimentService:
     def append(
         self, experiment_id: str, position: int, events: Sequence[Event], request: IdempotentRequest
     ) -> CommandResult:
-        """Store all or none of the events that a session in another process has decided.
+        """Store all or none of the events that a session in another process has produced.
 
         Raises VersionConflictError if the event log is not at that position, and ExperimentError if
         the events do not follow it.
@@ -400,7 +400,7 @@ class ExperimentService:
         return self.decide(experiment_id, request, act)
 
     def activate(self, experiment_id: str, active: bool, request: IdempotentRequest) -> None:
-        """Allow or forbid leases of an experiment's runs, with the errors of `decide`."""
+        """Allow or forbid workers to lease an experiment's runs, with the errors of `decide`."""
 
         def act(session: Session) -> None:
             self.queue.set_active(session.id, active)
@@ -455,7 +455,7 @@ class ExperimentService:
         created_by: str | None = None,
         again: bool = False,
     ) -> str:
-        """Create a named token, return its secret, and raise as `ApiTokenStore.issue`.
+        """Create a named token and return its secret, with the errors of `ApiTokenStore.issue`.
 
         Raises UnknownExperimentError if there is no such experiment, and NameTakenError if a worker
         without that token uses the name.
@@ -480,7 +480,7 @@ class ExperimentService:
         self.queue.give_back_of(name, "the token of its worker was revoked")
 
     def once(self, request: IdempotentRequest) -> bool:
-        """Return whether an event-free request is a repeat, with the errors of `answered`."""
+        """Return whether a request that stores no events is a repeat, or raise as `answered`."""
         reply = None if request.key is None else self.store.reply(request.key)
         if reply is not None and reply.request != request.digest:
             raise IdempotencyKeyReusedError(_REUSED)
@@ -506,7 +506,7 @@ class ExperimentService:
             self.log.info("taken over", leases=leases, runs_wait_again=runs)
 
     def look_after(self) -> None:
-        """Expire leases, record worker results, and end experiments without budget left."""
+        """Expire leases, load new events, and pause experiments past a deadline or cost limit."""
         lost = self.queue.expire()
         if lost:
             self.log.warning("leases expired", runs=lost)

@@ -1,4 +1,4 @@
-"""External clients: registration of programs that request their runs, each with its own token.
+"""Registration of external clients: programs that lease and execute the runs of one experiment.
 
 The token is for one experiment and appears only in the answer. A registration that is repeated
 under its key, because the answer was lost, replaces the token.
@@ -27,9 +27,9 @@ _NAME_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class ProgramRegistration:
-    """Registration of an external client: experiment name and sweep settings.
+    """Registration of an external client: experiment name, sweep settings and auto-steering.
 
-    ``automatic`` is the auto-steering; True means as in the settings, None means none. ``resume``
+    ``auto_steering`` is True for that of the settings, None for none. ``resume``
     continues the latest unfinished experiment of this name.
     """
 

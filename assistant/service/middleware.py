@@ -1,4 +1,4 @@
-"""ASGI middleware around the service: request checks, log, bodies and limits.
+"""ASGI middleware around the service: request checks, logging, and limits on bodies and load.
 
 The outer layer gives every request an id and refuses hosts and origins of others (DNS rebinding,
 cross-site requests), ambiguous heads, and bodies of another media type. It logs, counts and adds
@@ -46,7 +46,7 @@ _LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
 
 @dataclass(frozen=True, slots=True)
 class BodyRule:
-    """Size limit (bytes) and media types for request bodies, by the ending of the path."""
+    """Rule for request bodies by the ending of the URL path: size limit (bytes), media types."""
 
     ending: str
     max_bytes: int = 1024 * 1024
@@ -260,7 +260,7 @@ WORK = ("/v1/leases", "/health")  # path prefixes of workers, which never wait f
 
 
 class BodyLimitMiddleware:
-    """ASGI middleware that limits request bodies in size and arrival time (``body_s``)."""
+    """ASGI middleware that limits the size of request bodies and their arrival time (seconds)."""
 
     def __init__(
         self, app: ASGIApp, *, rules: Collection[BodyRule] = (), body_s: float = BODY_S

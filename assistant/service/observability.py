@@ -124,7 +124,7 @@ class LogRelay(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record to the service log, with levels below error as warnings."""
+        """Write one record to the service log, as an error or (below that level) as a warning."""
         level: Level = "error" if record.levelno >= logging.ERROR else "warning"
         error = record.exc_info[1] if record.exc_info else None
         fields: dict[str, Field] = {"message": record.getMessage().strip(), **_traceback(error)}
@@ -217,7 +217,7 @@ class _LabelledNumber(_Metric):
 
 
 class Counter(_LabelledNumber):
-    """Metric that counts an event and never decreases."""
+    """Metric that counts the occurrences of an event and never decreases."""
 
     kind = "counter"
 
@@ -317,7 +317,7 @@ class MetricsRegistry:
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
     ) -> Histogram:
-        """Register and return a new histogram with the given upper bounds and infinity."""
+        """Register and return a new histogram whose buckets end at ``bounds`` and infinity."""
         metric = Histogram(name, text, labels, self._lock, bounds)
         self._add(metric)
         return metric
@@ -392,13 +392,13 @@ class ServiceCounters:
         runs.follow(by_state)
 
     def leased(self, outcome: str) -> None:
-        """Count an answer to a lease request by its outcome."""
+        """Count a lease request under its outcome: ``given``, ``again`` or ``none``."""
         self._leases.inc(outcome)
 
     def resulted(self, kind: str) -> None:
-        """Count a run result by its kind."""
+        """Count a run result under its kind, such as ``completed`` or ``refused``."""
         self._results.inc(kind)
 
     def decided(self, event: str | None) -> None:
-        """Count a command by the type of its first event, or as ``none``."""
+        """Count a command under the type of its first event, or ``none`` without events."""
         self._decisions.inc(event or "none")

@@ -1,4 +1,4 @@
-"""Problems: the answers to refused requests (RFC 9457, application/problem+json).
+"""Problem responses: the error answers of the service (RFC 9457, application/problem+json).
 
 A problem has type, title, status, detail (one sentence about this request), instance (the request
 id) and optionally a hint. Internal errors reveal no more; the log has them under the request id.
@@ -143,12 +143,12 @@ class ProblemError(Exception):
 
 
 def refusal(status: int, detail: str, hint: str | None = None) -> ProblemError:
-    """Return the ProblemError for a status and a detail sentence, for a route to raise."""
+    """Return a ProblemError with an HTTP status and a detail sentence, for a route to raise."""
     return ProblemError(Problem(status, detail, hint=hint))
 
 
 def problem_of(error: BaseException, *, conditional: bool = False) -> Problem:
-    """Return the problem to send to the client for an exception raised by its request.
+    """Return the error response (problem) for an exception that was raised by a request.
 
     With ``conditional`` the request carried If-Match: then a changed experiment is a failed
     condition (412) and not a conflict (409).
@@ -209,7 +209,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the problem for a request with invalid fields, from pydantic's error list."""
+    """Return the error response (422) for invalid request fields, from pydantic's error list."""
     fields = tuple(_field_fault(error) for error in errors[:MAX_FIELDS])
     if not fields:
         return Problem(422, "the request does not match its schema")
@@ -251,12 +251,12 @@ async def send_problem(send: Send, problem: Problem, request_id: str = "") -> No
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request in the log, or an empty string without the middleware."""
+    """Return the id under which a request is logged, or an empty string without middleware."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 def install(app: FastAPI) -> None:
-    """Register handlers in an app that turn every route or routing error into a problem."""
+    """Register exception handlers that answer all errors of an app's routes with problems."""
     for kind in (
         ProblemError,
         HTTPException,
@@ -301,7 +301,7 @@ def _of_request(request: Request, error: Exception) -> Problem:
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the ``responses`` argument of a route that documents these error statuses."""
+    """Return FastAPI's ``responses`` argument of a route, which documents these error statuses."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": schema}}}

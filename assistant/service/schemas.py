@@ -1,4 +1,4 @@
-"""Schemas of the service: request bodies (strict, bounded, no unknown fields) and answers.
+"""Schemas of the service: request bodies (strict, bounded, no unknown fields) and responses.
 
 Answers can also be lines of ``name=value``, for programs that read no JSON, such as shell scripts.
 """
@@ -34,13 +34,13 @@ Measures = Annotated[dict[Name, MeasureIn], Field(max_length=1000)]
 
 
 class RequestBody(BaseModel):
-    """A body of a request."""
+    """Base class of JSON request bodies: strict types, no unknown fields, finite numbers."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class OpenIn(RequestBody):
-    """A new experiment: the tables of a sweep file, or a description if it runs elsewhere."""
+    """Request to open an experiment: sweep settings, or a description if the client runs it."""
 
     settings: dict[str, Any] | None = None
     described: dict[str, Any] | None = None
@@ -48,35 +48,35 @@ class OpenIn(RequestBody):
 
 
 class EventsIn(RequestBody):
-    """Events of a session in another process, with the position of the first event."""
+    """Request to append events of a session in another process, from ``position`` on."""
 
     position: Annotated[int, Field(ge=0)]
     events: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=200_000)]
 
 
 class SuggestIn(RequestBody):
-    """A batch: from the strategy, initial, or replicates that confirm the recommendation."""
+    """Request for a batch of suggestions: by the strategy, initial, or confirming replicates."""
 
     n: Count
     kind: Literal["next", "initial", "confirmation"] = "next"
 
 
 class SubmitIn(RequestBody):
-    """The accepted suggestions of a batch by position, and their edited levels."""
+    """Request to submit a batch: positions of the suggestions to keep (null: all), and edits."""
 
     keep: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=1000)] | None = None
     edits: Annotated[dict[Annotated[str, Field(pattern=r"^[0-9]{1,6}$")], Levels], Field()] = {}
 
 
 class IncludeIn(RequestBody):
-    """A configuration that the user has chosen."""
+    """Request to run a configuration that the user has chosen."""
 
     values: Levels
     reason: Text = ""
 
 
 class ReplicateIn(RequestBody):
-    """Replicates of a configuration, given by the number of a run or by its values."""
+    """Request for ``n`` replicates of a configuration, given by a run number or by its values."""
 
     of: Annotated[int, Field(ge=1)] | Levels
     n: Count = 1
@@ -84,32 +84,32 @@ class ReplicateIn(RequestBody):
 
 
 class PriorityIn(RequestBody):
-    """The priority of a waiting run: a number, or ``first`` to start before all others."""
+    """New priority of a waiting run: a number, or ``first`` to start before all others."""
 
     priority: Number | Literal["first"]
 
 
 class ReasonIn(RequestBody):
-    """The reason for a command."""
+    """Request body that contains only the reason for a command."""
 
     reason: Text = ""
 
 
 class StopIn(RequestBody):
-    """Whether the last intermediate result becomes the result, and the reason for the stop."""
+    """Request to stop a run; ``keep`` makes its last intermediate result its result."""
 
     keep: bool = True
     reason: Text = ""
 
 
 class RatingIn(RequestBody):
-    """The rating of a result as good or bad; null withdraws it."""
+    """Rating of a result as good (true) or bad (false); null withdraws the rating."""
 
     good: bool | None
 
 
 class SteeringIn(RequestBody):
-    """Another strategy or exploitation level; omitted fields stay unchanged."""
+    """Change of strategy, its options or exploitation level; omitted fields stay unchanged."""
 
     strategy: Name | None = None
     options: Levels | None = None
@@ -117,7 +117,7 @@ class SteeringIn(RequestBody):
 
 
 class AutoSteeringIn(RequestBody):
-    """The settings of auto-steering; see `AutoSteering`."""
+    """Settings of auto-steering: batch size, number of initial runs, and warning handling."""
 
     batch: Annotated[int, Field(ge=1, le=1000)] | None = None
     initial: Annotated[int, Field(ge=0, le=1000)] = 10
@@ -125,14 +125,14 @@ class AutoSteeringIn(RequestBody):
 
 
 class AutoSteeringChangeIn(RequestBody):
-    """The settings with which auto-steering turns on; null turns it off."""
+    """Request to turn auto-steering on with these settings, or off (null)."""
 
     auto_steering: AutoSteeringIn | None
     reason: Text = ""
 
 
 class TariffIn(RequestBody):
-    """The cost of a run."""
+    """Pricing rule for runs: price of a resource hour, or a measure that is the cost."""
 
     unit: Annotated[str, Field(max_length=40)] = ""
     per_hour: Number | None = None
@@ -141,7 +141,7 @@ class TariffIn(RequestBody):
 
 
 class SlaIn(RequestBody):
-    """All terms of the SLA; null leaves a term out."""
+    """New SLA: limits on runs, time and cost, and a goal; null leaves a term out."""
 
     max_runs: Annotated[int, Field(ge=1, le=10**9)] | None = None
     deadline_s: Seconds | None = None
@@ -152,20 +152,20 @@ class SlaIn(RequestBody):
     at_goal: AtGoal = "stop"
 
     def sla(self) -> Sla:
-        """Return the SLA as a value. Raises SettingsError if its terms contradict each other."""
+        """Return the SLA as an `Sla`, or raise SettingsError if its terms contradict each other."""
         terms = self.model_dump()
         tariff = terms.pop("tariff")
         return Sla(**terms, tariff=None if tariff is None else Tariff(**tariff))
 
 
 class WarningPolicyIn(RequestBody):
-    """The rules for regions, pending runs and warnings, in the form of the event log."""
+    """New warning policy (rules for regions, pending runs and warnings), as in the event log."""
 
     warning_policy: dict[str, Any]
 
 
 class LevelChangeIn(RequestBody):
-    """A change of one level."""
+    """Request to close, reopen, add, prefer or unprefer one level of a parameter."""
 
     change: Literal["close", "reopen", "add", "prefer", "unprefer"]
     parameter: Name
@@ -173,13 +173,13 @@ class LevelChangeIn(RequestBody):
 
 
 class ExcludeIn(RequestBody):
-    """A condition whose configurations are excluded, such as ``nodes > 4 and mode == 'fast'``."""
+    """Condition of configurations to exclude, such as ``nodes > 4 and mode == 'fast'``."""
 
     condition: Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 class PlanIn(RequestBody):
-    """The levels that the user plans to try, by parameter; empty withdraws the plan."""
+    """Levels that the user plans to try, by parameter; an empty mapping withdraws the plan."""
 
     levels: Annotated[
         dict[Name, Annotated[list[LevelIn], Field(max_length=10_000)]], Field(max_length=1000)
@@ -187,14 +187,14 @@ class PlanIn(RequestBody):
 
 
 class WeightIn(RequestBody):
-    """The weight of a region."""
+    """New weight of a region of good results in exploiting suggestions."""
 
     region: Annotated[int, Field(ge=1)]
     weight: Number
 
 
 class AnswerIn(RequestBody):
-    """The answer to the open warning."""
+    """Answer to the open warning, with a changed exploitation level or a chosen alternative."""
 
     answer: Literal["accepted", "changed", "ignored"]
     exploitation: Share | None = None
@@ -202,21 +202,21 @@ class AnswerIn(RequestBody):
 
 
 class PastResultIn(RequestBody):
-    """An earlier result."""
+    """Earlier result to import: parameter values and measures."""
 
     values: Levels
     measures: Measures
 
 
 class ImportIn(RequestBody):
-    """Earlier results to import."""
+    """Request to import earlier results; ``replicates`` permits several per configuration."""
 
     results: Annotated[list[PastResultIn], Field(max_length=100_000)]
     replicates: bool = False
 
 
 class WhatIfIn(RequestBody):
-    """A hypothetical change; null leaves a setting unchanged."""
+    """Hypothetical change for a forecast; null leaves a setting unchanged."""
 
     exploitation: Share | Literal["keep"] | None = "keep"
     max_runs: Annotated[int, Field(ge=1, le=10**9)] | None = None
@@ -230,7 +230,7 @@ class WhatIfIn(RequestBody):
 
 
 class RegisterIn(RequestBody):
-    """An external client: its parameters, objective and SLA.
+    """Request to register an external client: experiment name, settings and auto-steering.
 
     The settings are the tables of a sweep file; ``auto_steering`` true applies their settings.
     """
@@ -242,7 +242,7 @@ class RegisterIn(RequestBody):
 
 
 class LeaseRequestIn(RequestBody):
-    """A worker's request for a run. An adapter's token implies the worker and the experiment."""
+    """Worker's request for a run; an adapter's token already implies worker and experiment."""
 
     worker: (
         Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] | None
@@ -253,13 +253,13 @@ class LeaseRequestIn(RequestBody):
 
 
 class IntermediateResultIn(RequestBody):
-    """The intermediate result of a running run."""
+    """Intermediate result of a running run."""
 
     measures: Measures
 
 
 class RunResultIn(RequestBody):
-    """The end of a run: its measures, or the reason of its failure.
+    """Final report on a run: its measures, or the reason for its failure.
 
     Without ``duration_s`` the duration counts from the start of the lease.
     """
@@ -270,7 +270,7 @@ class RunResultIn(RequestBody):
 
 
 class ApiTokenIn(RequestBody):
-    """A named token: its role, its only experiment (null for all) and its expiry."""
+    """Request for a named token: its role, its only experiment (null for all) and its expiry."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
     role: Literal["viewer", "steerer", "worker", "adapter"] = "worker"
@@ -279,14 +279,14 @@ class ApiTokenIn(RequestBody):
 
 
 def measures_of(measures: dict[str, Any] | None) -> dict[str, Measure] | None:
-    """Return measures as values: a series becomes a tuple."""
+    """Return measures from JSON in Python form, with each list (a series) as a tuple."""
     if measures is None:
         return None
     return {name: tuple(x) if isinstance(x, list) else x for name, x in measures.items()}
 
 
 class CommandResultOut(BaseModel):
-    """The result of a command: its events, and the version of the experiment."""
+    """Result of a command: the new events, and the version of the experiment after them."""
 
     experiment: str
     version: int
@@ -296,7 +296,7 @@ class CommandResultOut(BaseModel):
 
 
 class EventsOut(BaseModel):
-    """A page of an event log; ``next`` is the position of the next page."""
+    """Page of an event log; ``next`` is the position at which the next page starts."""
 
     events: list[dict[str, Any]]
     next: int
@@ -304,7 +304,7 @@ class EventsOut(BaseModel):
 
 
 class RegistrationOut(BaseModel):
-    """A registered external client: its experiment, API token and worker name."""
+    """Registered external client: its experiment, API token and worker name."""
 
     experiment: str
     token: str
@@ -313,7 +313,7 @@ class RegistrationOut(BaseModel):
 
 
 class RunLeaseOut(BaseModel):
-    """A leased run, which a worker holds while it renews the lease."""
+    """Leased run: its parameter values and seed, lease token and lease length in seconds."""
 
     experiment: str
     run: int
@@ -326,20 +326,20 @@ class RunLeaseOut(BaseModel):
 
 
 class LeaseOut(BaseModel):
-    """A renewed lease."""
+    """Renewed lease, with its length in seconds."""
 
     lease_s: float
 
 
 class ResultReceiptOut(BaseModel):
-    """Whether a result arrived for the first time."""
+    """Receipt for a run result; ``first_time`` is false if the result is a repeat."""
 
     recorded: bool
     first_time: bool
 
 
 class ApplicationSnapshotOut(BaseModel):
-    """The data from which the worker of a leased run builds the application."""
+    """Data from which a worker builds the application that executes its leased run."""
 
     experiment: str
     recipe: str
@@ -347,7 +347,7 @@ class ApplicationSnapshotOut(BaseModel):
 
 
 class CallerOut(BaseModel):
-    """The token of a request; name and experiment are null if it has none."""
+    """Access token of a request: its role, and its name, experiment and expiry (null if none)."""
 
     role: Role
     name: str | None
@@ -356,7 +356,7 @@ class CallerOut(BaseModel):
 
 
 class ApiTokenOut(CallerOut):
-    """A named token, with its creation time and the token that created it."""
+    """Named token, with its creation time and the name of the token that created it."""
 
     name: str
     created_s: float
@@ -364,13 +364,13 @@ class ApiTokenOut(CallerOut):
 
 
 class NewApiTokenOut(ApiTokenOut):
-    """A new token; only this answer contains it."""
+    """New named token with its secret, which only this answer contains."""
 
     token: str
 
 
 class HealthOut(BaseModel):
-    """Whether the service answers."""
+    """State of the service (``ok``, or ``draining`` while it shuts down) and its version."""
 
     status: Literal["ok", "draining"]
     version: str
@@ -380,7 +380,7 @@ MeasuresOut = dict[str, float | list[float] | None]
 
 
 class ExperimentItemOut(BaseModel):
-    """An experiment in a list."""
+    """Entry of one experiment in the list of stored experiments."""
 
     experiment: str
     name: str
@@ -389,7 +389,7 @@ class ExperimentItemOut(BaseModel):
 
 
 class RunOut(BaseModel):
-    """One run: its values by parameter, its state and its result.
+    """Run of an experiment: its values by parameter, its state and its result.
 
     ``value`` is the objective value of its measures, ``reported`` the last intermediate result and
     ``reported_s`` its time. ``stopped`` is the reason (may be empty) of an early end with this
@@ -420,7 +420,7 @@ class RunOut(BaseModel):
 
 
 class OverviewOut(BaseModel):
-    """A summary of an experiment.
+    """Summary of an experiment: its state, parameters, numbers of runs and best run.
 
     ``version`` is the number of decisions and ``events`` the length of the event log. ``active``
     means that workers may take its runs.
@@ -446,7 +446,7 @@ class OverviewOut(BaseModel):
 
 
 class ExecutionOut(BaseModel):
-    """Whether workers may take runs, whether the service starts workers, and notes on problems.
+    """Execution state: whether workers may take runs, whether the service starts any, and notes.
 
     ``external`` means that an external client takes the runs, instead of workers. ``last_call_s``
     is the number of seconds since its last request, null if the service has received none.
@@ -460,7 +460,7 @@ class ExecutionOut(BaseModel):
 
 
 def execution(service: ExperimentService, experiment_id: str) -> ExecutionOut:
-    """Return the state of execution of an experiment."""
+    """Return the execution state of an experiment: who may take its runs, and notes."""
     return ExecutionOut(
         active=service.queue.is_active(experiment_id),
         executes=service.executes,
@@ -471,7 +471,7 @@ def execution(service: ExperimentService, experiment_id: str) -> ExecutionOut:
 
 
 def run_out(view: ExperimentQueries, run: Run) -> RunOut:
-    """Return one run of an experiment."""
+    """Return one run of an experiment in the form of a response."""
     values: Mapping[str, Level] = view.experiment.space.values(run.configuration)
     outcome = run.outcome
     return RunOut(
@@ -500,7 +500,7 @@ def run_out(view: ExperimentQueries, run: Run) -> RunOut:
 
 
 def overview(service: ExperimentService, view: ExperimentQueries) -> OverviewOut:
-    """Return an experiment in a few numbers."""
+    """Return the summary of an experiment in the form of a response."""
     experiment = view.experiment
     best, warning = experiment.best, experiment.open_warning
     return OverviewOut(
@@ -527,7 +527,7 @@ def overview(service: ExperimentService, view: ExperimentQueries) -> OverviewOut
 
 
 def summary_fields(experiment: OverviewOut) -> dict[str, object]:
-    """Return the progress and the best run of an experiment as one line each."""
+    """Return the progress and the best run of an experiment as fields for `plain_text`."""
     best = experiment.best
     ended = {"finished": experiment.finished, "passed_limit": experiment.passed_limit}
     return {
@@ -556,12 +556,12 @@ MEDIA_TYPE = "text/plain"
 
 
 def wants_plain_text(accept: str) -> bool:
-    """Return whether the header Accept asks for lines of text; the default is JSON."""
+    """Return whether an Accept header asks for lines of ``name=value`` instead of JSON."""
     return accept.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 
 def plain_text(mapping: Mapping[str, Any]) -> str:
-    """Return an answer as lines. Raises ProblemError (406) if a line cannot hold a value."""
+    """Return an answer as lines of ``name=value``, or raise ProblemError (406) if impossible."""
     return "".join(f"{line}\n" for line in _lines("", mapping))
 
 

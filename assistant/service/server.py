@@ -1,4 +1,4 @@
-"""HTTP/1.1 server on a socket of its own, with uvicorn and h11: in this thread or beside a block.
+"""HTTP/1.1 server (uvicorn and h11), which runs in the calling thread or in a background thread.
 
 It limits the time and size of heads and connections, because clients may be slow or hostile.
 """
@@ -52,7 +52,7 @@ class LimitedHttpProtocol(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for a request head, or refuse the connection at the limit."""
+        """Start the timer of the request head, or refuse a connection beyond the limit."""
         self.logger = python_logger(self.log)
         super().connection_made(transport)
         if len(self.connections) > self.patience.connections:
@@ -61,14 +61,14 @@ class LimitedHttpProtocol(H11Protocol):
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
-        """Process received bytes and time a request head from its first byte."""
+        """Process received bytes; stop the timer when a request head is complete."""
         self._wait_for_head()
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._head_has_come()
 
     def on_response_complete(self) -> None:
-        """Continue with the next request, which may have arrived already in part."""
+        """Continue with the next request, and time its head if a part of it has arrived."""
         super().on_response_complete()
         if self.conn.their_state is not h11.IDLE:
             self._head_has_come()
@@ -81,7 +81,7 @@ class LimitedHttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
-        """Answer data that is not HTTP with a problem (status 400)."""
+        """Answer data that is not valid HTTP with an error response."""
         error = sys.exc_info()[1]  # called while uvicorn handles what h11 raised
         status = getattr(error, "error_status_hint", 400)
         self._answer(Problem(status, f"this is not a valid HTTP/1.1 request: {error}"))
@@ -126,7 +126,7 @@ _MARGIN_S = 5.0
 
 
 def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None) -> socket.socket:
-    """Return an exclusive socket for an `HttpServer`, on any free port if the port is 0.
+    """Return a socket bound for an `HttpServer`, to any free port if ``port`` is 0.
 
     Raises ServiceError if the address is not available, or if other machines can reach it and the
     file of tokens does not exist.
@@ -168,7 +168,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 class DrainState:
-    """Shutdown state of a service: no new leases, and streams and waiting requests end."""
+    """Shutdown state of a service, in which it grants no leases and ends waiting requests."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -184,7 +184,7 @@ class DrainState:
         self._begun.set()
 
     async def wait(self) -> None:
-        """Wait until the shutdown wakes the waiting requests."""
+        """Wait until `wake` is called, at the shutdown."""
         await self._woken.wait()
 
     def wake(self) -> None:
@@ -194,7 +194,7 @@ class DrainState:
 
 
 class HttpServer:
-    """HTTP server of an app that gives requests in flight ``drain_s`` seconds at its end.
+    """HTTP server of an app; at its end, requests in flight have ``drain_s`` seconds to finish.
 
     ``with HttpServer(app, bind(), log) as server: ...`` serves in a thread beside the block;
     `run` serves in this thread until SIGTERM or SIGINT. It closes the socket at the end.

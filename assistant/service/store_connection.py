@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class LockedStore(SqliteStore):
-    """SQLite store with its write lock (or None), which is released when the store closes."""
+    """SQLite store that holds its write lock, if any, and releases it when the store closes."""
 
     def __init__(self, path: Path, key: StoreLock | None) -> None:
         self.key = key
@@ -54,7 +54,7 @@ class LockedStore(SqliteStore):
 
 
 class StoreConnection:
-    """Store, local or served, that reconnects when its service ends or another one starts.
+    """Connection to a store, by file or service, that reconnects if the service ends or restarts.
 
     With ``take_key`` this process may hold the lock while no other process serves.
     """
@@ -123,7 +123,7 @@ def api_client_of(path: Path, endpoint: Endpoint, tries: int = TRIES) -> ApiClie
 
 @contextlib.contextmanager
 def embedded_service(path: Path) -> Iterator[StoreConnection]:
-    """Open a store for a block and serve it to others, unless a service already runs.
+    """Open a store for a ``with`` block, and serve it to other processes if no service runs.
 
     Raises:
         StoreError: it cannot be read; ServiceError: the running service does not answer.
@@ -224,7 +224,7 @@ class ServiceSupervisor:
             self._port = 0  # only once: another process may have taken the port
 
     def keep(self) -> None:
-        """Start a thread that supervises the service."""
+        """Start a background thread that restarts the service whenever it has ended."""
         threading.Thread(target=self._keep, name="copperline-companion", daemon=True).start()
 
     def end(self) -> None:

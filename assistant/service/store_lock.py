@@ -33,7 +33,7 @@ class Endpoint:
 
 
 class StoreLock:
-    """Exclusive right to write a store, held until `release` or process exit, not by forks."""
+    """Exclusive write lock of a store, held until `release` or process exit; not held by forks."""
 
     def __init__(self, store: Path, descriptor: int) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class StoreLock:
 
 
 def is_locked(store: Path) -> bool:
-    """Return whether any process holds a store's lock, or raise ServiceError if unknown."""
+    """Return whether any process holds a store's lock; raise ServiceError if it is unreadable."""
     path = path_beside(store, "key")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Strict JSON: a text that readers could understand differently is refused.
+"""Parser for strict JSON, which refuses texts that other parsers could read differently.
 
 RFC 8259 leaves to the reader what duplicate keys, numbers out of range and lone surrogates mean;
 two programs could therefore see two requests in one.
@@ -26,7 +26,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class RefusedJsonError(AssistantError):
-    """Error for a text that is not JSON or is ambiguous, with the HTTP status to answer.
+    """Error for a text that is not JSON or is ambiguous, with the HTTP status of the response.
 
     ``status`` is that of HTTP: 400 for invalid JSON and duplicate keys, 413 for a text that is too
     large, 422 for values that are not allowed here.

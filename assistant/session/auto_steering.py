@@ -1,4 +1,4 @@
-"""Auto-steering: the next step of a sweep without a person (confidence 100 % in the paper).
+"""Auto-steering: next step of a sweep without a person (100 % confidence in the Copper paper).
 
 The step follows from the state alone, so that a sweep can be interrupted and continued anywhere.
 Agents and the service call `auto_steer_step` whenever no run waits or is running.
@@ -28,7 +28,7 @@ def auto_steer_step(
     max_runs: int | None = None,
     on_warning: Callable[[MissWarning], None] | None = None,
 ) -> str | None:
-    """Submit the next runs if none is open; return the reason if the sweep ends, else None.
+    """Submit the next runs and return None, or return the reason why no run was submitted.
 
     The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
     SLA or at ``max_runs``, and at the goal unless the SLA continues there. If results vary, the run

@@ -41,7 +41,7 @@ class EventLog:
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """Hold the lock for one decision, after applying events of other processes."""
+        """Hold the lock during a block, after applying events that other processes stored."""
         with self._lock:
             self.catch_up()
             yield

@@ -57,7 +57,7 @@ class RunMonitor:
         executor.listen(self._reported)
 
     def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait for results like `Executor.collect`, monitoring the runs meanwhile."""
+        """Wait for results and return them like `Executor.collect`, monitoring runs meanwhile."""
         for run_id in tuple(self.under_way):  # it may have been cancelled while it was submitted
             if self._event_log.experiment.run(run_id).state is not RunState.RUNNING:
                 self._executor.stop(run_id)

@@ -1,4 +1,4 @@
-"""Opening of sessions: a new experiment on an application, or a stored one."""
+"""Opening of sessions: create a new experiment on an application, or load a stored one."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ MAX_SLUG = 48
 
 
 class ExperimentDescription(TypedDict, total=False):
-    """Optional arguments that describe a new experiment.
+    """Keyword arguments of `open_session` that describe a new experiment; all are optional.
 
     Args:
         space: space of the sweep; the application's own if None.
@@ -91,7 +91,7 @@ def build_opened_event(
     recipe: str = "",
     facts: tuple[Fact, ...] = (),
 ) -> ExperimentOpened:
-    """Return the opening event of a new experiment, with empty identifier and time.
+    """Return the opening event of a new experiment, before it has an identifier and a time.
 
     See `ExperimentDescription`. Raises as `open_session` does, except for the store.
     """
@@ -128,7 +128,7 @@ def open_from_event(
     clock: Clock | None = None,
     experiment_id: str | None = None,
 ) -> Session:
-    """Create a new experiment from a `build_opened_event` result; raises like `open_session`."""
+    """Create a new experiment from its `build_opened_event` event, and return its session."""
     _check(described)
     clock = clock or SystemClock()
     opened = replace(

@@ -85,7 +85,7 @@ class ExperimentQueries(Protocol):
         return is_overdue(self.experiment, self.now_s())
 
     def passed_limit(self) -> str | None:
-        """Return the message that the deadline or cost limit is used up, or None."""
+        """Return a message if the deadline has passed or the cost limit is used up, else None."""
         return passed_limit(self.experiment, self.now_s())
 
     def is_over_limit(self) -> bool:
@@ -257,7 +257,7 @@ class Session(ExperimentQueries):
         return tuple(self.experiment.run(event.run_id) for event in events)
 
     def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
-        """Propose a batch of up to ``n`` replicates that would confirm the recommendation.
+        """Propose a batch of up to ``n`` replicates to confirm the recommended configuration.
 
         Raises:
             ExperimentError: the experiment is finished, there is nothing to confirm, results do not
@@ -312,7 +312,7 @@ class Session(ExperimentQueries):
         self._event_log.decide(commands.change_steering, strategy, options, exploitation)
 
     def weigh_region(self, region_id: int, weight: float) -> None:
-        """Set the weight of a region (default 1) for the exploiting suggestions."""
+        """Set the weight (default 1) that gives a region more or fewer exploiting suggestions."""
         self._event_log.decide(commands.weigh_region, region_id, weight)
 
     def change_budget(self, sla: Sla) -> None:
@@ -342,7 +342,7 @@ class Session(ExperimentQueries):
         self._event_log.decide(commands.release_run, run_id)
 
     def cancel(self, run_id: int, reason: str = "") -> None:
-        """Cancel a waiting or running run; a run that never started costs nothing.
+        """Cancel a waiting or running run; one that never started uses none of the budget.
 
         Cancelling it again changes nothing. Raises ExperimentError if it is over.
         """
@@ -364,11 +364,11 @@ class Session(ExperimentQueries):
         self._event_log.decide(commands.rate_run, run_id, good)
 
     def close_level(self, parameter: str, value: Level) -> None:
-        """Close a level for further suggestions, without changing past runs."""
+        """Close a parameter level, so that no new suggestion uses it."""
         self._event_log.decide(commands.close_level, parameter, value)
 
     def reopen_level(self, parameter: str, value: Level) -> None:
-        """Open a closed level again."""
+        """Reopen a closed parameter level for new suggestions."""
         self._event_log.decide(commands.reopen_level, parameter, value)
 
     def add_level(self, parameter: str, value: Level) -> None:
@@ -388,7 +388,7 @@ class Session(ExperimentQueries):
         self._event_log.decide(commands.exclude_combinations, condition)
 
     def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
-        """Set the levels that the analyst plans to try, by parameter (section 2.2)."""
+        """Set which levels of each parameter the analyst plans to try (Copper paper, 2.2)."""
         self._event_log.decide(commands.submit_plan, levels)
 
     def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
@@ -441,7 +441,7 @@ class Session(ExperimentQueries):
             self._event_log.record(ExperimentReopened(self._event_log.now_s()))
 
     def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
-        """Start auto-steering, or (None) end it so that a person decides again.
+        """Start auto-steering with the given settings, or end it if ``auto_steering`` is None.
 
         The executing process or service takes the steps (`auto_steer_step`).
         Raises ExperimentError if it is finished, or has no limit that would end it.
@@ -465,18 +465,18 @@ class Session(ExperimentQueries):
         self._event_log.listen(listener)
 
     def deciding(self) -> AbstractContextManager[None]:
-        """Hold the lock for one decision, after applying events of other processes."""
+        """Hold the lock during a block, after applying events that other processes stored."""
         return self._event_log.deciding()
 
     @contextmanager
     def only_on(self, version: int) -> Iterator[None]:
-        """Hold the lock for a block, or raise VersionConflictError at another version."""
+        """Hold the lock for a block; raise VersionConflictError unless at version ``version``."""
         with self._event_log.deciding():
             commands.refuse_other_version(self.experiment, version)
             yield
 
     def take(self, events: Sequence[Event]) -> None:
-        """Record events that another session has decided, or raise ExperimentError."""
+        """Record events from a decision in another session, or raise ExperimentError."""
         with self._event_log.deciding():
             self.experiment.supposing(events)
             self._event_log.record(*events)

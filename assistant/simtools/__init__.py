@@ -1,4 +1,4 @@
-"""Tools over the simulator without a sweep: logs, generators, capacity, schedules, tables.
+"""Tools that use the simulator without a sweep: logs, generators, capacity, schedules, tables.
 
 They are shared by the command line, the user interface and the service. They may import
 `assistant.applications`, `assistant.core`, `assistant.presentation` and `sim.api`.

@@ -1,4 +1,4 @@
-"""Views of an AI platform: statistics fitted to its logs, a comparison with them, dashboards.
+"""Views of an AI platform: fit to its logs, comparison of log and simulation, dashboards.
 
 The comparison of a log with its simulation follows figure 12 of PipeSim; dashboards show
 arrivals, load, waits and drift over time and over a day.
@@ -52,7 +52,7 @@ MOST_COMPONENTS = 200
 
 @dataclass(frozen=True)
 class FittedPlatform:
-    """A model of an AI platform, with sentences on what was fitted to the log."""
+    """A statistical model of an AI platform, with sentences on its fit to the log."""
 
     model: Model
     sentences: tuple[str, ...]
@@ -194,7 +194,7 @@ def platform_drawing(
 def simulated_dashboard(
     application: AiPlatform, values: Mapping[str, Level], folder: Path | None = None
 ) -> tuple[PlatformDashboard, Mapping[str, Measure]]:
-    """Simulate one configuration, write its trace, and return dashboard and measures."""
+    """Simulate one configuration, with a trace in ``folder``; return dashboard and measures."""
     scenario = application.scenario(values)
     result = application.simulate(values, folder)
     measures = application.measured(scenario, result)
@@ -232,7 +232,7 @@ def dashboard(title: str, summary: TraceSummary) -> PlatformDashboard:
 
 
 def panels(scenario: PlatformScenario, result: PlatformResult) -> tuple[PlatformPanel, ...]:
-    """Return the panels over time of a simulation of an AI platform, without a trace file."""
+    """Return drawing panels of a simulated AI platform over time, without a trace file."""
     return dashboard("", summarise(scenario, result)).over_time.panels
 
 

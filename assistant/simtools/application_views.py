@@ -50,7 +50,7 @@ def fleet_drawing(
 
 
 def panels(scenario: Scenario, result: SimulationResult, cores: int) -> tuple[FleetPanel, ...]:
-    """Return the panels that show use and waiting in a simulated fleet over time."""
+    """Return drawing panels of resource use and waiting instances of a fleet over time."""
     tasks, instances = scenario.workload.tasks, result.instances
     if tasks is None or instances is None:
         raise RunError("no instance was placed, so there is nothing to draw")

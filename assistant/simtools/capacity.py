@@ -1,4 +1,4 @@
-"""Capacity questions: how many servers suffice, and how well jobs pack onto servers (FFAR)."""
+"""Capacity plans (how many servers suffice) and packing (first-failure allocation ratio)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -80,7 +80,7 @@ def model_for(
 def alternative_models(
     model: Model, settings: Mapping[str, Any]
 ) -> tuple[tuple[str, Model, Mapping[str, Any]], ...]:
-    """Return a further case with changed model parameters, or () without settings."""
+    """Return name, model and settings of a case with changed parameters, or () if none."""
     if not settings:
         return ()
     name = ", ".join(f"{parameter}={value}" for parameter, value in settings.items())
@@ -88,7 +88,7 @@ def alternative_models(
 
 
 def answer(plan: CapacityPlan) -> str:
-    """Return one sentence on the number of servers that suffice."""
+    """Return one sentence on the number of servers that suffice in a capacity plan."""
     first = plan.cases[0]
     needed = first.packed or first.fluid
     how = "placed by first fit" if first.packed else "by the fluid bound"
@@ -118,7 +118,7 @@ def notes(plan: CapacityPlan) -> tuple[str, ...]:
 
 
 def share_words(plan: CapacityPlan) -> str:
-    """Return the required share of sufficient futures as text in per cent."""
+    """Return the required share of futures with enough servers, as text in per cent."""
     return f"{100.0 * plan.share:.6g} %"
 
 
@@ -136,7 +136,7 @@ def interval_words(needed: ServerRequirement) -> str:
 
 
 def plan_from_table(table: Mapping[str, Any]) -> CapacityPlan:
-    """Return a plan from the result of `CapacityPlan.to_dict`. Raises KeyError if incomplete."""
+    """Restore a plan from the result of `CapacityPlan.to_dict`. Raises KeyError if incomplete."""
 
     def needed(row: Mapping[str, Any]) -> ServerRequirement:
         return ServerRequirement(
@@ -164,7 +164,7 @@ HEADINGS = (
 
 
 def curves(plan: CapacityPlan) -> dict[str, list[tuple[int, float]]]:
-    """Return pairs (number of servers, share of futures where they suffice) for each case."""
+    """Return, by case, pairs of number of servers and share of futures where they suffice."""
     return {case.name: (case.packed or case.fluid).suffice() for case in plan.cases}
 
 
@@ -250,7 +250,7 @@ def ranges_of(servers: str | None, cores: str | None, memory: str | None) -> Tup
 def tuples_of(
     n: int, seed: int, path: Path | None, ranges: TupleRanges, algorithms: Sequence[str]
 ) -> tuple[SchedulingTuple, ...]:
-    """Read scheduling tuples from a file, or draw new tuples and write them to the file.
+    """Read packing settings (tuples) from a file, or draw new ones and write them to it.
 
     Raises:
         SettingsError: the file has no tuples of these algorithms.
@@ -277,7 +277,7 @@ def pack_workloads(
     departures: bool = True,
     by_memory: bool = True,
 ) -> PackedTrace:
-    """Pack the jobs of a trace onto servers once for each scheduling tuple.
+    """Pack the jobs of a trace once for each tuple of start, servers, size and algorithm.
 
     Raises:
         SimError: memory is unknown, or an algorithm needs it.
@@ -322,7 +322,7 @@ def futures_of(
 
 
 def summary_rows(traces: Sequence[PackedTrace]) -> list[list[str]]:
-    """Return one table row per packing algorithm, with three results for each trace."""
+    """Return one row of texts per packing algorithm, with three results for each trace."""
     return [
         [name, *(cell for trace in traces for cell in _cells(trace.summaries[name]))]
         for name in traces[0].summaries

@@ -47,7 +47,7 @@ class BatchEvaluator(Protocol):
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[tuple[Mapping[str, Level], Mapping[str, Measure]]]:
-        """Yield each configuration with its measures, in order, without failed ones."""
+        """Measure configurations; yield each with its measures, in order, but skip failed runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class TabulationResult:
 
 @dataclass(frozen=True)
 class TabulationTask:
-    """An application whose every configuration is to be measured and stored in a table.
+    """A task to measure every configuration of an application and store them in a table.
 
     Raises:
         ApplicationError: results vary from run to run, or it is unknown whether they do.
@@ -126,7 +126,7 @@ class TabulationTask:
         threads: int | None,
         progress: Progress | None,
     ) -> Generator[MeasuredRow, None, None]:
-        """Measure configurations and yield their rows, in order, without failed ones."""
+        """Measure configurations and yield their table rows, in order, but skip failed runs."""
         rows = [self.space.values(configuration) for configuration in configurations]
         for values, measures in self._evaluated(rows, threads, progress):
             assessment = self.objective.assess(measures)
@@ -207,7 +207,7 @@ def table_of(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> MeasuredTable:
-    """Return the measured table of an application, newly measured if missing or outdated.
+    """Return the measured table of an application; measure it if the file is missing or old.
 
     A file is up to date if it has the application's space, and if its first, middle and last rows
     have the same values when measured again.
@@ -383,7 +383,7 @@ def paper_table(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> PaperTable:
-    """Return one of the paper's search spaces, measured first if its table is missing.
+    """Return a search space of the Copper paper, measured first if its table is missing.
 
     In the table of scheduling, a combination that violates a constraint is not a failed run: it has
     a value beyond the worst feasible one, by its violation (`tabulate`, penalised). That is the

@@ -1,4 +1,4 @@
-"""The schedule behind a run: its configuration is simulated again, and every job gets a place.
+"""The job schedule of a run: simulate it again, assign processors to jobs, and draw it.
 
 The simulator counts processors without naming them, so the place of a job is unknown. For a
 picture each job is given processors here that it could have had.
@@ -73,7 +73,7 @@ class StepFunction:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ProcessorRanges:
-    """Contiguous ranges of processors, one row per range of a job, in order of job starts.
+    """The contiguous ranges of processors assigned to jobs, one row per range, by job start.
 
     Attributes:
         row: int64 [n], row of the job.
@@ -88,7 +88,7 @@ class ProcessorRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledJob:
-    """One job of a schedule, with times in seconds, None if a rejected job lacks the time."""
+    """One job of a schedule, with times in seconds; start and end are None if rejected."""
 
     id: int
     state: str
@@ -190,7 +190,7 @@ class JobSchedule:
         return int(rows[0]) if len(rows) else None
 
     def job(self, row: int) -> ScheduledJob:
-        """Return the job whose data are in the given row of the columns."""
+        """Return the job in the given row of the schedule."""
         ran = bool(self.ran[row])
 
         def number_or_none(value: float) -> float | None:
@@ -390,30 +390,30 @@ class TimeWindow:
         return self.to_s - self.from_s
 
     def inside(self, span_s: float) -> "TimeWindow":
-        """Return the window shifted and cut to fit into 0 to ``span_s``, never empty."""
+        """Return a non-empty window, shifted and cut to fit between 0 and ``span_s`` seconds."""
         width = min(max(self.width_s, _least(span_s)), _whole(span_s))
         start = min(max(self.from_s, 0.0), _whole(span_s) - width)
         return TimeWindow(start, start + width)
 
     def zoomed(self, factor: float, span_s: float) -> "TimeWindow":
-        """Return a window ``factor`` times as wide around the same middle."""
+        """Return a window ``factor`` times as wide with the same middle, within the span."""
         middle, half = (self.from_s + self.to_s) / 2, self.width_s * factor / 2
         return TimeWindow(middle - half, middle + half).inside(span_s)
 
     def moved(self, share: float, span_s: float) -> "TimeWindow":
-        """Return the window moved by a share of its width, to earlier times if negative."""
+        """Return the window moved later by a share of its width (earlier if negative)."""
         by = share * self.width_s
         return TimeWindow(self.from_s + by, self.to_s + by).inside(span_s)
 
     def holds(self, jobs: JobSchedule) -> NDArray[np.bool_]:
-        """Return a mask of the jobs that run in the window for a time: bool [n_jobs]."""
+        """Return a mask of the jobs that run at some time in the window: bool [n_jobs]."""
         lasts = jobs.end_s > jobs.start_s  # false for a rejected job
         return lasts & (jobs.start_s < self.to_s) & (jobs.end_s > self.from_s)
 
 
 @dataclass(frozen=True, eq=False)
 class JobClasses:
-    """The class of each job: ``of`` is int64 [n_jobs], with indices into ``names``."""
+    """A classification of jobs: ``of``, int64 [n_jobs], is each job's class index in ``names``."""
 
     names: tuple[str, ...]
     of: Ints
@@ -421,7 +421,7 @@ class JobClasses:
 
 @dataclass(frozen=True, slots=True)
 class WindowDrawing:
-    """The drawing of a window: ``n_drawn`` of ``n_jobs`` jobs as boxes, the others as density."""
+    """The drawing of a time window, with the largest jobs as boxes and the others as shading."""
 
     boxes: tuple[JobBox, ...]
     shades: tuple[DensityCell, ...]
@@ -431,7 +431,7 @@ class WindowDrawing:
 
 @dataclass(frozen=True, eq=False)
 class ScheduleComparison:
-    """The difference ``later_s`` of start times in two schedules of the same jobs."""
+    """The differences in seconds (``later_s``) of the start times of jobs in two schedules."""
 
     later_s: Floats
     n_only_here: int
@@ -448,17 +448,17 @@ class ScheduleComparison:
 
     @property
     def mean_s(self) -> float | None:
-        """Mean difference in wait in seconds, or None if no job runs in both schedules."""
+        """Mean difference of start times in seconds, or None if no job runs in both."""
         return float(self._known.mean()) if self.n else None
 
     @property
     def earlier(self) -> tuple[int, float]:
-        """Number of jobs that start earlier, with their mean gain in seconds (or 0)."""
+        """Number of jobs that start earlier in the first schedule, with their mean gain in s."""
         return _count_and_mean(-self._known[self._known < 0])
 
     @property
     def later(self) -> tuple[int, float]:
-        """Number of jobs that start later, with their mean loss in seconds (or 0)."""
+        """Number of jobs that start later in the first schedule, with their mean loss in s."""
         return _count_and_mean(self._known[self._known > 0])
 
     def extremes(self, n: int) -> Ints:
@@ -468,7 +468,7 @@ class ScheduleComparison:
 
 
 def busiest(jobs: JobSchedule, most: int = MOST_JOBS) -> TimeWindow:
-    """Return the whole time, or a window of at most ``most`` jobs around the longest queue."""
+    """Return the whole span, or a window around the longest queue with ``most`` jobs or fewer."""
     window = TimeWindow(0.0, jobs.span_s).inside(jobs.span_s)
     queue = jobs.queue
     peak = float(queue.time_s[int(np.argmax(queue.value))])
@@ -546,7 +546,7 @@ def drawing_of(
     most: int = MOST_JOBS,
     most_boxes: int = MOST_BOXES,
 ) -> WindowDrawing:
-    """Return the jobs of a window as boxes, only the largest if there are more than ``most``.
+    """Draw the jobs of a window as boxes; beyond ``most`` jobs, shade all but the largest.
 
     Size is processor-seconds inside the window. The other jobs are shaded: their share of each bin
     of time and processors.
@@ -617,7 +617,7 @@ def _overlaps(low: Floats | Ints, high: Floats | Ints, edges: Floats) -> Floats:
 
 
 def curve(name: str, steps: StepFunction, window: TimeWindow, scale: float = 1.0) -> StepLine:
-    """Return a step function in a window, averaged over `MOST_POINTS` bins if it is too long."""
+    """Return the line of a step function in a window, averaged in bins if it has many steps."""
     inside = (steps.time_s > window.from_s) & (steps.time_s < window.to_s)
     if np.count_nonzero(inside) <= MOST_POINTS:
         times = np.concatenate([[window.from_s], steps.time_s[inside]])
@@ -693,7 +693,7 @@ def compare_schedules(here: JobSchedule, there: JobSchedule) -> ScheduleComparis
 def changes(
     jobs: JobSchedule, comparison: ScheduleComparison, window: TimeWindow
 ) -> tuple[WaitChange, ...]:
-    """Return how the start times changed, by bins of the submission time in a window."""
+    """Return percentiles of the start time changes in a window, by bins of submission time."""
     both_start = ~np.isnan(comparison.later_s)
     inside = both_start & (jobs.submit_s >= window.from_s) & (jobs.submit_s <= window.to_s)
     rows = np.flatnonzero(inside)

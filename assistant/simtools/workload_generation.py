@@ -1,4 +1,4 @@
-"""Generated workloads: models that are fitted or changed, workloads drawn and compared."""
+"""Generated workloads: load and change models; write, read and compare workloads."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One row of the comparison of two workloads as texts, with empty cells if unknown."""
+    """One row of texts in the table that compares two workloads; an unknown cell is empty."""
 
     quantity: str
     one: str
@@ -129,7 +129,7 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, Any]:
 
 
 def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | str]:
-    """Parse ``name=value`` texts into fit settings, with true as 1. Raises SettingsError."""
+    """Parse ``name=value`` texts into settings of a model fit. Raises SettingsError."""
     settings = settings_of(texts, option)
     for name, value in settings.items():
         if not isinstance(value, int | float | str):
@@ -140,7 +140,7 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
 
 
 def has_rules(path: Path) -> bool:
-    """Return whether a file is in SWF, where reading rules apply. Raises SimError for a model."""
+    """Return whether reading rules apply to a file, that is, to its format SWF. Raises SimError."""
     return format_of(path).name == "swf"
 
 
@@ -204,7 +204,7 @@ def with_ending(workload: Workload, path: Path) -> Path:
 
 
 def read_drawn(path: Path) -> Workload:
-    """Read every job of a workload that was just written. Raises SimError on failure."""
+    """Read all jobs back from a just written workload file. Raises SimError on failure."""
     return load_workload(path, rules=_KEPT if has_rules(path) else None)
 
 
@@ -227,12 +227,12 @@ def distance_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
 
 
 def quantity_rows(comparison: WorkloadComparison) -> tuple[ComparisonRow, ...]:
-    """Return the table rows of the figures that both compared workloads have."""
+    """Return the table rows of the statistics that both compared workloads have."""
     return tuple(_quantity(quantity) for quantity in comparison.quantities)
 
 
 def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
-    """Return sentences on how many figures of two workloads differ, and how many by chance."""
+    """Return sentences on how many statistics differ, and how many would differ by chance."""
     if not comparison.judged:
         return ("No figure is judged: too few days to separate chance from difference.",)
     by_chance = 0.05 * comparison.judged
@@ -248,7 +248,7 @@ def verdict(comparison: WorkloadComparison) -> tuple[str, ...]:
 
 
 def definitions() -> tuple[tuple[str, str], ...]:
-    """Return the name and the meaning of each figure in a comparison of workloads."""
+    """Return the name and the meaning of each statistic in a comparison of workloads."""
     return tuple(DEFINITIONS.items())
 
 
@@ -314,7 +314,7 @@ def read_windows(
     rules: ReadingRules | None = None,
     knobs: Mapping[str, float | str] | None = None,
 ) -> CloudWindows:
-    """Read a training and a test window from workloads or from files of Bergsma et al.
+    """Read a training and a test window from job logs or from traces of Bergsma et al.
 
     Args:
         train: file to learn from.

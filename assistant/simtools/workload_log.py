@@ -1,4 +1,4 @@
-"""Job logs before any simulation: reading, profile, and sentences on what stands out."""
+"""Tools for job logs: reading, statistical profile, and sentences on notable properties."""
 
 import csv
 import datetime
@@ -47,7 +47,7 @@ class PercentileRow:
 
 @dataclass(frozen=True, slots=True)
 class ProfileFigure:
-    """One figure of a workload profile, as a row of its CSV file (None if unknown)."""
+    """One statistic of a workload profile, as a row of its CSV file (None if unknown)."""
 
     part: str
     name: str
@@ -94,14 +94,14 @@ def built_in() -> Workload:
 
 
 def reading_choices() -> tuple[tuple[str, str], ...]:
-    """Return all pairs of a reading rule and a choice other than its default."""
+    """Return pairs (rule, choice): all choices of log reading rules except the defaults."""
     return tuple(
         (rule, choice) for rule, choices in rule_choices().items() for choice in choices[1:]
     )
 
 
 def reading_alternatives(refused: Exception) -> tuple[tuple[str, str], ...]:
-    """Return the rules and choices that a reading error suggests to avoid the error."""
+    """Return the pairs (rule, choice) that the text of a reading error suggests as remedy."""
     available = set(reading_choices())
     mentioned = dict.fromkeys(_WAY_OUT.findall(str(refused)))
     return tuple((rule, choice) for rule, choice in mentioned if (rule, choice) in available)
@@ -117,7 +117,7 @@ def log_profile(
 def window_of_days(
     log: Workload, first: datetime.date, last: datetime.date, time_zone: str | None = None
 ) -> ProfileWindow:
-    """Return the window from one local day to another. Raises ApplicationError without dates."""
+    """Return the time window from one local day through another. Raises ApplicationError."""
     clock, day = WallClock.of(log, time_zone), datetime.timedelta(days=1)
     if clock.zone is None:
         raise ApplicationError(f"{log.name} has no dates. {clock.sentence}")
@@ -298,7 +298,7 @@ def share(part: float, total: float) -> str:
 
 
 def summary(profile: WorkloadProfile) -> dict[str, str]:
-    """Return the main figures of a log as texts by name, for comparing logs."""
+    """Return the main statistics of a log as texts by name, for comparing logs."""
     description, requests, users = profile.described, profile.requests, profile.users
     factor = None if requests is None else requests.factor.quantiles["0.5"]
     tenth = None if users is None else users.tenth_share
@@ -320,7 +320,7 @@ def summary(profile: WorkloadProfile) -> dict[str, str]:
 
 
 def figures(profile: WorkloadProfile) -> Iterator[ProfileFigure]:
-    """Yield every figure of a workload profile, for its CSV file."""
+    """Yield every statistic of a workload profile, for its CSV file."""
     description = profile.described
     yield ProfileFigure("log", "name", description.name, "")
     yield ProfileFigure("log", "digest", description.digest, "")
@@ -389,7 +389,7 @@ def _named(summary: ColumnSummary) -> Iterator[tuple[str, float]]:
 
 
 def bin_begin(profile: WorkloadProfile, start_s: float) -> str:
-    """Return the start of a bin as a date and time, or as hours since the first submission."""
+    """Return the start of a time bin as date and time, or as hours since the first submission."""
     if profile.load.first_local_s is None:
         return f"{start_s / 3600.0:,.0f} h"
     return f"{local_datetime(profile.load.first_local_s + start_s):%Y-%m-%d %H:%M}"

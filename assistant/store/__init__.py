@@ -1,4 +1,4 @@
-"""Stores of event logs, the queue of runs and backups. Every store passes one contract suite."""
+"""Stores of event logs, the queue of runs, and backups. All stores pass the same tests."""
 
 from assistant.store.event_store import MemoryStore, SqliteStore
 

@@ -289,13 +289,13 @@ class MemoryStore:
         self._event_logs: dict[str, list[Event]] = {}
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events at ``position``, or raise StoreError if the log ends elsewhere."""
+        """Append events at index ``position``; raise StoreError unless the log ends there."""
         length = len(self._event_logs.get(experiment_id, []))
         check_position(experiment_id, position, length)
         self._event_logs.setdefault(experiment_id, []).extend(events)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from number ``since`` (from 0) on, or raise StoreError."""
+        """Return the events from index ``since`` on (0 is the first), or raise StoreError."""
         if experiment_id not in self._event_logs:
             raise unknown_experiment(experiment_id, list(self._event_logs))
         return tuple(self._event_logs[experiment_id][since:])
@@ -364,7 +364,7 @@ def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
 
 
 def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
-    """Raise StoreError if a path is on one of `NETWORK_FILE_SYSTEMS`.
+    """Raise StoreError if a path is on a network file system (see `NETWORK_FILE_SYSTEMS`).
 
     ``mounts`` is the text of mountinfo, read from the kernel if None. Only Linux has it; elsewhere
     nothing is refused.
@@ -406,7 +406,7 @@ leases and results fill SQLite's own 1,000 pages."""
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """Stored reply to a request with an idempotency key, which names the events written."""
+    """Stored reply to a request with an idempotency key: experiment and position of its events."""
 
     request: str
     experiment_id: str
@@ -416,7 +416,7 @@ class StoredReply:
 
 @dataclass(slots=True)
 class PendingRequest:
-    """Request in progress with an idempotency key, and its reply once events are stored."""
+    """Request in progress and its idempotency key; ``reply`` is set once events are stored."""
 
     key: str | None
     request: str
@@ -474,7 +474,7 @@ class SqliteStore:
             raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
-        """Append events at ``position`` in one transaction, or raise StoreError."""
+        """Append events at index ``position`` in one transaction, or raise StoreError."""
         with self.transaction():
             check_position(experiment_id, position, self._length(experiment_id))
             self.insert(experiment_id, position, events)
@@ -495,7 +495,7 @@ class SqliteStore:
 
     @contextmanager
     def asking(self, key: str | None, request: str) -> Iterator[PendingRequest]:
-        """Link this thread's first append in the block to an idempotency key.
+        """Store a reply under an idempotency key with this thread's first append in the block.
 
         See `reply`. ``key`` is the idempotency key (None stores no reply), ``request`` a digest.
         """
@@ -526,17 +526,17 @@ class SqliteStore:
         return self.connection.total_changes
 
     def forget_replies(self, before_s: float) -> int:
-        """Delete the replies stored before a time (s), and return their number."""
+        """Delete the replies stored before a time (s since 1970 UTC); return their number."""
         with self.transaction("normal") as connection:
             gone = connection.execute("DELETE FROM reply WHERE at_s < ?", (before_s,))
             return gone.rowcount
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
-        """Return the events from number ``since`` (from 0) on, or raise StoreError."""
+        """Return the events from index ``since`` on (0 is the first), or raise StoreError."""
         return tuple(decode_event(body) for body in self.lines(experiment_id, since))
 
     def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
-        """Return up to ``limit`` events from number ``since`` on, as lines of JSON."""
+        """Return up to ``limit`` events (-1: all) from index ``since`` on, as lines of JSON."""
         with self.errors():
             rows = self.connection.execute(
                 "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
@@ -557,7 +557,7 @@ class SqliteStore:
         return tuple(StoredExperiment(*row) for row in rows)
 
     def space(self, experiment_id: str) -> ParameterSpace:
-        """Return the current parameter space, without replaying the event log."""
+        """Return the current parameter space of an experiment, without replaying its log."""
         event = self._known(experiment_id, self._at(experiment_id, "space_at"))
         if not isinstance(event, ExperimentOpened | SpaceChanged):
             raise AssertionError("the tables point to another event than the event log has")
@@ -582,7 +582,7 @@ class SqliteStore:
         return event
 
     def length(self, experiment_id: str) -> int:
-        """Return the number of stored events; 0 if the experiment does not exist."""
+        """Return the number of events in an event log; 0 if the experiment does not exist."""
         with self.errors():
             return self._length(experiment_id)
 

@@ -1,4 +1,4 @@
-"""Queue of runs: lease, heartbeat and result, each with its event in one transaction.
+"""Queue of runs: workers lease runs, renew leases and report results, each in one transaction.
 
 A worker leases the next run and holds it under a fencing token while it renews the lease. Only
 the token of the current attempt may report the end, so a worker that returns late changes
@@ -138,7 +138,7 @@ class QueueQueries:
             return {str(state): int(n) for state, n in rows}
 
     def is_external(self, experiment_id: str) -> bool:
-        """Return whether an external client requests the runs, or raise StoreError."""
+        """Return whether an external client, not a worker, requests an experiment's runs."""
         is_external = self._external.get(experiment_id)
         if is_external is None:
             is_external = self._external[experiment_id] = has_external_client(
@@ -165,7 +165,7 @@ class QueueQueries:
         return None if row is None else str(row[0])
 
     def started_s(self, experiment_id: str, token: str) -> float | None:
-        """Return the start time of a leased run, in seconds since 1970-01-01 UTC."""
+        """Return the start time of a leased run (s since 1970-01-01 UTC); None if unknown."""
         with self._store.errors():
             row = self._store.connection.execute(
                 """
@@ -224,7 +224,7 @@ class RunQueue(QueueQueries):
         key: str | None = None,
         without: Collection[str] = (),
     ) -> RunLease | None:
-        """Lease the next run to a worker; None if no run may start.
+        """Lease the next run to a worker and return the lease; None if no run may start.
 
         The run is chosen over all active, unfinished experiments before their deadline: the highest
         priority first, then the earliest.
@@ -287,7 +287,7 @@ class RunQueue(QueueQueries):
         raise LeaseLostError(f"the lease of run {attempt.run_id} has expired; stop it")
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Record an intermediate result of a leased run; raise as `heartbeat` does."""
+        """Record an intermediate result of a leased run, or raise LeaseLostError."""
         with self._store.transaction("normal"):
             attempt = self._held(token)
             event = RunReported(self._clock.now_s(), attempt.run_id, _known(measures))
@@ -342,7 +342,7 @@ class RunQueue(QueueQueries):
                 self._record(attempt.experiment_id, event)
 
     def give_back_of(self, worker: str, reason: str) -> int:
-        """Requeue all runs leased by a worker or its children, and return their number."""
+        """Requeue all runs leased by a worker or by ``<worker>/...``; return their number."""
         with self._store.transaction("normal"):
             tokens = self._held_by(worker)
             for token in tokens:
@@ -352,26 +352,26 @@ class RunQueue(QueueQueries):
         return len(tokens)
 
     def has_worker(self, worker: str) -> bool:
-        """Return whether a worker, or a child ``<worker>/...``, holds a lease."""
+        """Return whether a worker named ``worker`` or ``<worker>/...`` holds a lease."""
         with self._store.errors():
             return bool(self._held_by(worker))
 
     # -- maintenance ----------------------------------------------------------------------------
 
     def expire(self) -> int:
-        """Requeue the runs whose lease has expired, and return their number."""
+        """End up to 100 expired leases, requeue or fail their runs, and return their number."""
         with self._store.transaction("normal"):
             return self._expire()
 
     def rearm(self) -> int:
-        """Restart all leases after a pause of the service, and return their number."""
+        """Restart the time of all leases after a service pause; return the number of leases."""
         with self._store.transaction("normal") as connection:
             return connection.execute(
                 "UPDATE lease SET until_s = ? + lease_s", (self._steady_s(),)
             ).rowcount
 
     def attempt(self, token: str) -> LeaseAttempt:
-        """Return the attempt under a lease token, or raise UnknownLeaseError."""
+        """Return the attempt that a lease token identifies, or raise UnknownLeaseError."""
         with self._store.errors():
             return self._attempt(token)
 

@@ -1,1 +1,1 @@
-"""Results of runs, as strategies use them: observations, failures, measured tables."""
+"""Results of runs for strategies: observations, failures, measured tables; imports `space`."""

@@ -280,7 +280,7 @@ TwoLevelDesign: TypeAlias = RegularFraction | PlackettBurman
 
 @lru_cache(maxsize=64, typed=True)  # typed, because True and 3.0 are not valid arguments
 def two_level_design(n_factors: int, resolution: int) -> TwoLevelDesign:
-    """Return a small two-level design for k factors with at least the given resolution.
+    """Return the two-level design of fewest runs for k factors with at least a given resolution.
 
     Raises `OptionError` unless k is at least 1 and the resolution is 3, 4 or 5.
     """

@@ -402,7 +402,7 @@ class UntriedPredictions:
 
     @classmethod
     def of(cls, knowledge: Knowledge) -> UntriedPredictions | None:
-        """Return predictions for all untried configurations; None below two distinct results."""
+        """Return predictions for untried configurations; None without two different results."""
         model = AnovaModel.of(knowledge)
         if model is None or model.targets.knots.size < 2:
             return None

@@ -373,7 +373,7 @@ class Posterior:
         return correlations(axis, self.hyperparameters.lengths[i], distances)
 
     def mean_correlation(self, i: int, ids: Ints) -> tuple[Floats, float]:
-        """Return the levels' mean correlation with each run [n] and with each other."""
+        """Return the mean correlation of levels of axis i with each run [n] and with each other."""
         axis, length = self.axes[i], self.hyperparameters.lengths[i]
         self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
         return self.correlation(i, ids).mean(axis=0), float(self_correlations.mean())

@@ -1,1 +1,1 @@
-"""Parameter spaces: parameters, exclusions, configurations and errors."""
+"""Parameter spaces: parameters, exclusions, configurations, errors; imports no other folder."""

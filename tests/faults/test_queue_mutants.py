@@ -117,7 +117,7 @@ from tests.faults.test_refusals import SAYINGS, gone_on
 def machine(folder):
     # A given seed, as one from the text of the machine would change with every name in it.
     run_state_machine_as_test(seed(3)(Queue), settings=settings(
-        max_examples=300, stateful_step_count=50, deadline=None, database=None,
+        max_examples=200, stateful_step_count=50, deadline=None, database=None,
         suppress_health_check=list(HealthCheck), phases=[Phase.generate],
     ))
 

@@ -1,4 +1,4 @@
-"""An AI operations platform to steer, simulated after PipeSim (`sim.aiops`).
+"""Application "ai_platform": an AI operations platform, simulated after PipeSim (`sim.aiops`).
 
 Parameters are the sizes of its clusters, the order of waiting jobs, the triggers of retraining,
 and the quality that a model needs to be deployed. Costs are capacity, late models and waiting.
@@ -57,7 +57,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class AiPlatform(BatchApplication):
-    """A simulated AI platform, whose cost of capacity, late models and waiting is minimised.
+    """A simulated AI platform, steered to low cost of capacity, outdated models and waiting.
 
     Args:
         seed: seed of all random events; all configurations meet the same future.
@@ -180,7 +180,7 @@ class AiPlatform(BatchApplication):
         return self.measured(self.scenario(values), self.simulate(values))
 
     def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
-        """Return the simulation result of a configuration, and write a trace to ``folder``."""
+        """Simulate a configuration and return the result; write a trace if ``folder`` is given."""
         from sim.aiops.engine import run_platform
 
         return run_platform(self.scenario(values), folder)

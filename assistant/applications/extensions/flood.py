@@ -1,4 +1,4 @@
-"""A flood model to calibrate, in the spirit of IFM (section 4.1.1 of the Copper paper).
+"""Application "flood": calibrate a flood model, like IFM in the Copper paper (section 4.1.1).
 
 Four parameters of soil, rain and ground with six levels each; the objective is a small difference
 to the measurements of sensors. For high values of the first parameter the result stays the same.

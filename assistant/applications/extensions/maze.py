@@ -1,4 +1,4 @@
-"""Maze Runner: configure a runner that finds the way out of mazes (paper, section 4.1.1).
+"""Maze Runner: configure a runner that leaves mazes quickly (Copper paper, section 4.1.1).
 
 There are 54 configurations. Memory helps almost always; the other parameters interact, because a
 fast runner slips and a runner that slips is caught.

@@ -1,4 +1,4 @@
-"""A fleet of machines to steer: counts by kind, placement policies, and overcommitment.
+"""Application "placement": a fleet with variable machine counts, policies and overcommitment.
 
 Pods, jobs of tasks or virtual machines come from a trace or a generator; each instance gets a
 machine. Machines cost money while they are there, and so do waiting jobs.
@@ -95,7 +95,7 @@ def usual_workload(seed: int = 0, days: float = 1.0, scale: float = 0.05) -> Wor
 
 
 def without_sharing(workload: Workload) -> Workload:
-    """Return the workload with whole instead of partial GPUs, and unchanged durations."""
+    """Return the workload with requests for partial GPUs raised to whole GPUs, durations kept."""
     tasks = workload.tasks
     if tasks is None or not shares_gpus(workload):
         return workload
@@ -442,7 +442,7 @@ class FleetPlacement(BatchApplication):
             raise RunError(str(error)) from error
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:  # noqa: ARG002 - all meet the same workloads
-        """Simulate all workloads and return mean measures, but the sum of rejected jobs."""
+        """Simulate all workloads and return the mean measures and the total of rejected jobs."""
         results = [
             self.measured(values, self.simulate(values, number), number)
             for number in range(len(self.workloads))

@@ -1,1 +1,1 @@
-"""Slurm executor: runs in jobs of Slurm, by pilots that ask for one run after another."""
+"""Slurm executor: Slurm jobs (pilots) connect to this process and request one run at a time."""

@@ -1,4 +1,4 @@
-"""Dispatcher: gives runs to pilots that ask, and the TCP server that they connect to.
+"""Dispatcher that assigns runs to pilots (worker jobs of Slurm), and its TCP server.
 
 Runs are bound late: to the pilot that asks, not to a job that Slurm may start some day. A
 message counts only in the newest session of a valid ticket, and a result only under the latest
@@ -80,7 +80,7 @@ class _PilotRecord:
 
 @dataclass(frozen=True, slots=True)
 class PilotState:
-    """State of a pilot (worker job) with a valid ticket: has reported, is busy."""
+    """State of a pilot (worker job) with a valid ticket: whether it has connected and has a run."""
 
     has_reported: bool
     busy: bool
@@ -116,7 +116,7 @@ class PilotDispatcher:
             self._pilots[pilot] = _PilotRecord(secret)
 
     def take(self, work: ExecutionRequest) -> None:
-        """Queue a run; the longest waiting run is assigned to the next free pilot."""
+        """Queue a run; the next free pilot gets the run that has waited longest."""
         with self._lock:
             self._waiting[self._n_taken] = work
             self._n_taken += 1
@@ -134,7 +134,7 @@ class PilotDispatcher:
                     self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
 
     def forget(self) -> list[str]:
-        """Drop all runs, revoke the tickets of the busy pilots, and return these pilots."""
+        """Drop all runs, revoke the tickets of busy pilots, and return the ids of these pilots."""
         with self._lock:
             self._waiting.clear()
             self._deaths.clear()
@@ -162,7 +162,7 @@ class PilotDispatcher:
         self.on_change()
 
     def expire(self) -> list[str]:
-        """Revoke the tickets of pilots silent for too long, and return the pilots."""
+        """Revoke the tickets of pilots that are silent for too long, and return their ids."""
         with self._lock:
             now_s = self._now_s()
             silent = [name for name, entry in self._pilots.items() if _is_silent(entry, now_s)]
@@ -204,7 +204,7 @@ class PilotDispatcher:
             return None if entry is None else entry.secret
 
     def admit(self, header: FrameHeader) -> bool:
-        """Return whether a request is of the current session; raise ReplayError if repeated."""
+        """Return whether a request is of the pilot's newest session; ReplayError if repeated."""
         with self._lock:
             pilot = self._pilots[header.pilot]
             if header.kind == "hello":
@@ -333,7 +333,7 @@ MOST_STRANGERS = 64  # Largest number of connections that have not authenticated
 
 
 class PilotServer:
-    """TCP server for pilots in its own thread; raises SettingsError if it cannot listen."""
+    """TCP server for pilots (worker jobs) in its own thread; SettingsError if it cannot listen."""
 
     def __init__(self, desk: PilotDispatcher, host: str) -> None:
         self._dispatcher = desk

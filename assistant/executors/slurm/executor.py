@@ -1,4 +1,4 @@
-"""Slurm executor: submits jobs whose pilots ask for one run after another.
+"""Slurm executor: submits Slurm jobs (pilots) that request one run after another.
 
 Slurm stores nothing: its controller may lose jobs, reuse their ids and restore cancelled ones.
 A pilot is identified only by its ticket, and only valid tickets count. Also the pure decisions
@@ -54,7 +54,7 @@ NEVER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPilot:
-    """Pilot that was submitted to Slurm but has not connected yet."""
+    """Pilot (worker job) that was submitted to Slurm but has not connected yet."""
 
     age_s: float
     missing: int = 0
@@ -81,7 +81,7 @@ class PilotReconciliation:
 def reconcile_jobs(
     expected: Mapping[str, ExpectedPilot], queued_jobs: Mapping[str, list[SlurmJob]]
 ) -> PilotReconciliation:
-    """Compare the expected pilots with the unfinished Slurm jobs, both by job name."""
+    """Find the expected pilots whose Slurm jobs are lost, on hold or waiting, by job name."""
     missing: dict[str, int] = {}
     on_hold, waits, never = [], None, None
     for name, pilot in expected.items():
@@ -98,7 +98,7 @@ def reconcile_jobs(
 
 
 def n_to_submit(capacity: int, n_runs: int, n_pilots: int) -> int:
-    """Return how many more pilots are needed for ``n_runs`` runs within ``capacity``.
+    """Return how many pilots to submit so that ``n_runs`` runs have pilots, up to ``capacity``.
 
     >>> n_to_submit(4, 2, 1), n_to_submit(4, 9, 1), n_to_submit(4, 0, 1)
     (1, 3, 0)
@@ -196,7 +196,7 @@ class SlurmExecutor:
     # Runs
 
     def submit(self, work: ExecutionRequest) -> None:
-        """Start the execution of one run."""
+        """Queue one run for the next free pilot (worker job)."""
         if self._closing.is_set():
             raise ExecutorError("the executor is closed")
         self._n_under_way += 1

@@ -1,4 +1,4 @@
-"""Slurm jobs: Slurm's commands (never by a shell), options of our jobs, and the shared folder.
+"""Slurm commands (run without a shell), options of the jobs, and the folder shared with nodes.
 
 The folder is shared by an executor and its pilots; leftovers of dead executors are found in it.
 """
@@ -51,7 +51,7 @@ _AWAY = re.compile(
 
 
 class SlurmUnavailableError(ExecutorError):
-    """Error: Slurm did not answer a command; whether it had an effect is unknown."""
+    """Error: Slurm did not answer a command; whether the command had an effect is unknown."""
 
 
 class SlurmRefusedError(ExecutorError):
@@ -106,7 +106,7 @@ def _is_ours(name: str) -> bool:
 
 
 def time_text(seconds: float) -> str:
-    """Return a walltime in the format of sbatch, rounded up to whole minutes.
+    """Return a walltime as text for sbatch (days-hours:minutes:seconds), rounded up to minutes.
 
     >>> time_text(90), time_text(7200), time_text(90000)
     ('0-00:02:00', '0-02:00:00', '1-01:00:00')
@@ -148,7 +148,7 @@ def cancel_jobs(names: Iterable[str]) -> None:
 
 
 def is_local_slurm(partition: str | None) -> bool:
-    """Return whether this machine is Slurm's only node; raise as `jobs_by_name` does."""
+    """Return whether this machine is the only node of Slurm, or of ``partition`` if given."""
     arguments = [] if partition is None else [f"--partition={partition}"]
     hosts = _ask(["sinfo", "--noheader", "--Node", "--format=%o", *arguments]).split()
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
@@ -232,7 +232,7 @@ def host_of(batch: BatchSystem) -> str:
 
 @contextlib.contextmanager
 def slurm_errors_translated() -> Iterator[None]:
-    """Convert errors of Slurm commands to ExecutorError (down) or SettingsError (refused)."""
+    """Convert Slurm errors: ExecutorError for a missing answer, SettingsError for a rejection."""
     try:
         yield
     except SlurmUnavailableError as error:
@@ -255,7 +255,7 @@ _TICKET = "ticket-"
 
 
 class PilotFolder:
-    """Private folder for the tickets and outputs of one executor's pilots, with a lock.
+    """Private, locked folder for the ticket files and output files of one executor's pilots.
 
     Raises SettingsError if it cannot be made in ``base``, or others could write there.
     """
@@ -296,7 +296,7 @@ class PilotFolder:
         return self.path / f"output-{pilot}"
 
     def last_words(self, pilot: str) -> str:
-        """Return the last line of a pilot's output file."""
+        """Return the last line of a pilot's output file; empty without output."""
         with contextlib.suppress(OSError):
             text = self.output(pilot).read_bytes()[-4096:].decode(errors="replace")
             return (text.strip().splitlines() or [""])[-1]
@@ -312,7 +312,7 @@ class PilotFolder:
 
 
 def leftover_folders(base: Path) -> dict[Path, set[str]]:
-    """Return the folders of dead executors on this machine, with their pilot ids."""
+    """Return the folders in ``base`` of executors that have died, with the pilot ids in each."""
     leftovers: dict[Path, set[str]] = {}
     for path in sorted(base.glob(f"{MARK}*")):
         owner = path / "owner"

@@ -1,4 +1,4 @@
-"""Pilot: the program of our Slurm jobs, ``python -m assistant.executors.slurm.pilot TICKET``.
+"""Pilot, the program in each Slurm job: ``python -m assistant.executors.slurm.pilot TICKET``.
 
 It asks for one run after another and executes them in a child process, so that a run can be ended
 and can crash. It ends when its ticket is revoked, no run comes for a while, its walltime is nearly
@@ -42,7 +42,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def serve_runs(pipe: Connection, ticket: PilotTicket, pilot: int) -> None:
-    """Execute the runs received through a pipe until the parent process, the pilot, ends.
+    """Execute the runs received through a pipe until the parent process (id ``pilot``) ends.
 
     It first sends ``("ready", whether a run can be ended)`` or ``("broken", sentence)``, then
     ``("report", measures)`` now and then, and ``("result", completion)`` at the end of each run.
@@ -180,7 +180,7 @@ class Pilot:
         self._attempt: int | None = None
 
     def fly(self) -> str:
-        """Execute runs until none is left or the ticket is revoked; return the reason to end."""
+        """Execute runs until none is left or the pilot must end; return the reason for the end."""
         try:
             about = {"version": version("copperline"), "python": platform.python_version()}
             if self._line.hello(about)["do"] != "go":

@@ -1,4 +1,4 @@
-"""Protocol of pilots: tickets, signed JSON frames over TCP, and the client connection.
+"""Protocol of pilots (worker jobs) and dispatcher: tickets, and signed JSON messages over TCP.
 
 A ticket holds a secret that is never sent. Slurm's job ids are not trusted: a killed controller
 reuses ids and restores cancelled jobs, so the ticket decides whether a pilot may execute runs.
@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PilotTicket:
-    """Credentials of a pilot: its id and secret, the server and the application file.
+    """Credentials of a pilot (worker job): its id and secret, the server and the application file.
 
     Attributes:
         pilot: public id; 16 hexadecimal digits.
@@ -57,7 +57,7 @@ class PilotTicket:
 
     @property
     def job_name(self) -> str:
-        """Public name of the pilot's Slurm job."""
+        """Name of the pilot's Slurm job: a fixed prefix and the pilot's public id."""
         return PREFIX + self.pilot
 
     def write(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class PilotTicket:
 
 
 def new_id() -> str:
-    """Return a new random public id of a pilot."""
+    """Return a new random public id for a pilot, 16 hexadecimal digits."""
     return secrets.token_hex(8)
 
 
@@ -194,7 +194,7 @@ class FrameHeader:
 def encode(
     secret: bytes, direction: Direction, about: tuple[str, str, int, str], body: Mapping[str, Any]
 ) -> bytes:
-    """Encode a signed message from (pilot, session, counter, kind) and body; raise FrameError."""
+    """Encode a signed message, or raise FrameError; ``about``: pilot, session, counter, kind."""
     try:
         content = json.dumps(body, allow_nan=False, default=_plain).encode()
     except (ValueError, TypeError, RecursionError) as error:
@@ -281,7 +281,7 @@ def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
 
 
 def measures_of(body: object) -> dict[str, Measure]:
-    """Convert a JSON object to measures (a list is a series), or raise FrameError."""
+    """Convert a JSON object to measures by name (a list becomes a series), or raise FrameError."""
     if not isinstance(body, dict):
         raise FrameError("measures are not an object")
     return {name: _measure(name, value) for name, value in body.items()}
@@ -312,7 +312,7 @@ class DispatcherUnreachableError(ExecutorError):
 
 
 class PilotConnection:
-    """Connection of a pilot to the dispatcher, restored when it breaks."""
+    """TCP connection of a pilot to the dispatcher, opened again when it breaks."""
 
     def __init__(self, ticket: PilotTicket) -> None:
         self._ticket = ticket

@@ -1,4 +1,4 @@
-"""Routes of the service by role: queries (viewer), commands, tokens (steerer), leases (worker)."""
+"""HTTP routes by role: queries (viewer), commands and tokens (steerer), leases (worker)."""
 
 from assistant.service.routes.access import lease_router as working
 from assistant.service.routes.access import registration_router as registering

@@ -1,4 +1,4 @@
-"""Routes of leases, for the role worker: take, renew, report and end.
+"""Routes for workers: lease a run, renew the lease, report results, or return the run.
 
 They have threads of their own, so that slow decisions do not delay them.
 
@@ -77,7 +77,7 @@ async def lease(
     body: schemas.LeaseRequestIn = NO_WISHES,
     accept: Annotated[str, Header()] = "application/json",
 ) -> RunLeaseOut | Response:
-    """Lease the next run, by priority, then by age; 204 if no run may start.
+    """Lease the waiting run of highest priority, the oldest first; 204 if no run may start.
 
     A repeated request with the same Idempotency-Key returns the same run while it is leased.
     Runs of an experiment with an external client go only to its adapter and to requests that
@@ -134,7 +134,7 @@ def _nothing(service: ExperimentService, only: str | None) -> Response:
 
 @lease_router.post("/leases/{token}/heartbeat", responses=responses(404))
 async def heartbeat(token: Token, request: Request, context: ContextOf) -> LeaseOut:
-    """Renew a lease. 409 means that the worker must stop: it does not hold the run any more."""
+    """Renew a lease. Status 409 means that the lease is lost and the worker must stop the run."""
 
     def beat() -> float:
         _tell(request, context, token)
@@ -164,7 +164,7 @@ async def report(
 async def result(
     token: Token, body: schemas.RunResultIn, request: Request, context: ContextOf
 ) -> ResultReceiptOut:
-    """Record the end of a run. A repeated result gets the same answer, another result gets 409."""
+    """Record the result or failure of a run. A repeat is accepted, a different result gets 409."""
     if (body.measures is None) == (body.failure is None):
         raise refusal(422, "a result needs either 'measures' or 'failure' with the reason")
     queue, counts = context.service.queue, context.service.counts
@@ -193,7 +193,7 @@ async def result(
 async def give_back(
     token: Token, body: schemas.ReasonIn, request: Request, context: ContextOf
 ) -> None:
-    """Return a run to the queue that this worker cannot finish."""
+    """Return a leased run to the queue because this worker cannot finish it."""
 
     def given_back() -> None:
         _tell(request, context, token)
@@ -207,7 +207,7 @@ async def give_back(
     responses=responses(404),
 )
 async def application(token: Token, request: Request, context: ContextOf) -> ApplicationSnapshotOut:
-    """Return the data from which the worker of a leased run builds the application."""
+    """Return the data from which a worker builds the application that executes its leased run."""
 
     def needed() -> ApplicationSnapshotOut:
         attempt = _tell(request, context, token)
@@ -301,7 +301,7 @@ def caller(request: Request) -> CallerOut:
 
 @token_router.get("/tokens", dependencies=[STEERER])
 def tokens(service: ServiceOf) -> list[ApiTokenOut]:
-    """List the named tokens, latest first. The secrets themselves are not stored."""
+    """List the named tokens, newest first, without their secrets, which are not stored."""
     return [ApiTokenOut(**_told(holder)) for holder in service.book.holders()]
 
 
@@ -309,7 +309,7 @@ def tokens(service: ServiceOf) -> list[ApiTokenOut]:
 def make(
     body: ApiTokenIn, keyed_request: IdempotentRequestOf, request: Request, service: ServiceOf
 ) -> NewApiTokenOut:
-    """Create a named token. Only this answer contains the token.
+    """Create a named token. Only this answer contains its secret.
 
     A repeated request with the same Idempotency-Key, after a lost answer, creates another token
     that replaces the first one.
@@ -346,7 +346,7 @@ def make(
 def revoke(
     name: TokenName, keyed_request: IdempotentRequestOf, request: Request, service: ServiceOf
 ) -> None:
-    """Revoke a token at once; the runs that it has leased return to the queue."""
+    """Revoke a named token at once; the runs leased with it return to the queue."""
     if service.once(keyed_request):
         return
     there = service.book.get(name)

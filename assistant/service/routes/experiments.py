@@ -1,6 +1,6 @@
-"""Routes of queries, for the role viewer; health and metrics.
+"""Routes of queries (role viewer) and commands (role steerer), and of health and metrics.
 
-Routes of commands, for the role steerer. Every answer contains the resulting events.
+Every answer to a command contains the resulting events.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def experiment(
     response: Response,
     accept: Annotated[str, Header()] = "application/json",
 ) -> OverviewOut | Response:
-    """Return a summary of an experiment; ETag is its version, for If-Match.
+    """Return a summary of an experiment; the header ETag has its version, for If-Match.
 
     ``Accept: text/plain`` returns the progress and the best run as lines of ``name=value``.
     """
@@ -119,7 +119,7 @@ def runs(
     after: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
 ) -> list[RunOut]:
-    """Return runs in the order of their submission, starting after the run ``after``."""
+    """Return runs in the order of their submission, after the run with the number ``after``."""
     view = service.look(experiment)
     matches = [run for run in view.experiment.runs if run.id > after and state in (None, run.state)]
     return [run_out(view, run) for run in matches[:limit]]
@@ -127,7 +127,7 @@ def runs(
 
 @query_router.get("/experiments/{experiment}/queue")
 def queue(experiment: ExperimentId, service: ServiceOf) -> list[RunOut]:
-    """Return the runs that may start, at most 1,000, with the next run first."""
+    """Return the runs that may start, at most 1,000, in the order in which they will start."""
     view = service.look(experiment)
     return [run_out(view, run) for run in view.experiment.waiting[:PAGE]]
 
@@ -141,7 +141,7 @@ def execution(experiment: ExperimentId, service: ServiceOf) -> ExecutionOut:
 
 @query_router.get("/experiments/{experiment}/runs/{run}")
 def run(experiment: ExperimentId, run: RunNumber, service: ServiceOf) -> RunOut:
-    """Return one run."""
+    """Return one run of an experiment, by its number."""
     view = service.look(experiment)
     if run > len(view.experiment.runs):
         raise refusal(404, f"experiment '{experiment}' has no run {run}")
@@ -162,7 +162,7 @@ async def events(
     accept: Annotated[str, Header()] = "application/json",
     last_event_id: Annotated[str | None, Header(pattern=r"^[0-9]{1,15}$")] = None,
 ) -> Any:
-    """Return the event log: one page as JSON, or the further events as a stream.
+    """Return the event log: one page as JSON, or stored and new events as an endless stream.
 
     A stream (``Accept: text/event-stream``) starts after ``Last-Event-ID``, or else at ``since``.
     """
@@ -193,7 +193,7 @@ def export(experiment: ExperimentId, service: ServiceOf) -> StreamingResponse:
 
 @query_router.get("/experiments/{experiment}/forecast")
 def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
-    """Return the current forecast of the experiment."""
+    """Return the current forecast of an experiment: remaining runs, goal and best value."""
     return service.look(experiment).forecast()
 
 
@@ -202,7 +202,7 @@ def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
     responses=responses(409),
 )
 def what_if(experiment: ExperimentId, body: WhatIfIn, service: ServiceOf) -> WhatIf:
-    """Return the forecast after a change, without making the change."""
+    """Return the forecast for a hypothetical change, without making the change."""
     return service.look(experiment).what_if(**body.model_dump())
 
 
@@ -264,7 +264,7 @@ async def health(context: ContextOf) -> HealthOut:
 
 @health_router.get("/metrics", dependencies=[VIEWER], response_class=Response)
 def metrics(context: ContextOf) -> Response:
-    """Return counters in the text format of Prometheus."""
+    """Return the metrics of the service in the text format of Prometheus."""
     return Response(context.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -292,7 +292,7 @@ def _answer(decided: CommandResult) -> Response:
 def open_experiment(
     body: schemas.OpenIn, request: IdempotentRequestOf, service: ServiceOf
 ) -> Response:
-    """Open an experiment from sweep file tables, or from a description if it runs elsewhere."""
+    """Open an experiment from sweep settings, or from a description if the client runs it."""
     if (body.settings is None) == (body.described is None):
         raise refusal(422, "an experiment needs either 'settings' or 'described'; send one of them")
     if body.settings is not None:
@@ -331,7 +331,7 @@ def suggest(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Suggest a batch, with a warning if the SLA will probably be missed."""
+    """Suggest a batch of configurations, with a warning if the SLA will probably be missed."""
     acts: dict[str, SessionAction] = {
         "next": lambda session: session.suggest(body.n),
         "initial": lambda session: session.initial_evaluation(body.n),
@@ -350,7 +350,7 @@ def submit(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Submit a batch or a part of it, with edits; this rejects the other suggestions."""
+    """Submit all or some suggestions of a batch as runs, with edits; this rejects the others."""
 
     def act(session: Session) -> None:
         batches = session.experiment.batches
@@ -369,7 +369,7 @@ def include(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Submit a configuration that the user has chosen."""
+    """Submit one run of a configuration that the user has chosen."""
     act: SessionAction = lambda session: session.include(body.values, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -381,7 +381,7 @@ def replicate(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Submit replicates of a configuration that already has a run."""
+    """Submit replicates (repeat runs) of a configuration that already has a run."""
     act: SessionAction = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -390,7 +390,7 @@ def replicate(
 def submit_baseline(
     experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Submit the current configuration, once."""
+    """Submit a run of the baseline configuration, unless it already has one."""
     return _answer(service.decide(experiment, request, lambda session: session.submit_baseline()))
 
 
@@ -402,7 +402,7 @@ def reprioritise(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Set the priority of a waiting run, which counts from the next lease on."""
+    """Set the priority of a waiting run; it applies from the next lease on."""
 
     def act(session: Session) -> None:
         if body.priority == "first":
@@ -465,7 +465,7 @@ def rate(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Rate a result good or bad, or withdraw the rating."""
+    """Rate the result of a run as good or bad, or withdraw the rating."""
     return _answer(
         service.decide(experiment, request, lambda session: session.rate(run, body.good))
     )
@@ -492,7 +492,7 @@ def steer(
 def agree(
     experiment: ExperimentId, body: schemas.SlaIn, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Replace the SLA with all its terms."""
+    """Replace the whole SLA: limits on runs, time and cost, and the goal."""
     sla = body.sla()
     return _answer(service.decide(experiment, request, lambda session: session.change_budget(sla)))
 
@@ -504,7 +504,7 @@ def change_warning_policy(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Replace the rules for warnings, regions and pending runs."""
+    """Replace the warning policy: the rules for warnings, regions and pending runs."""
     try:
         policy = _WARNING_POLICY.validate_python(body.warning_policy)
     except ValidationError as error:
@@ -523,7 +523,7 @@ def change_level(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Close, reopen, add or prefer a level."""
+    """Close, reopen, add, prefer or unprefer one level of a parameter."""
     acts: dict[str, Callable[[Session], Callable[..., None]]] = {
         "close": lambda session: session.close_level,
         "reopen": lambda session: session.reopen_level,
@@ -546,7 +546,7 @@ def exclude(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Exclude all configurations that meet a condition from suggestions."""
+    """Exclude all configurations that meet a condition from further suggestions."""
     return _answer(
         service.decide(experiment, request, lambda session: session.exclude(body.condition))
     )
@@ -556,7 +556,7 @@ def exclude(
 def plan(
     experiment: ExperimentId, body: schemas.PlanIn, request: VersionedRequestOf, service: ServiceOf
 ) -> Response:
-    """Set the levels that the user plans to try."""
+    """Set the parameter levels that the user plans to try."""
     return _answer(service.decide(experiment, request, lambda session: session.plan(body.levels)))
 
 
@@ -567,7 +567,7 @@ def weigh(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Set the weight of a region."""
+    """Set the weight of a region of good results in exploiting suggestions."""
     act: SessionAction = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -579,7 +579,7 @@ def answer(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Answer the open warning; accepting it makes the change and suggests a new batch."""
+    """Answer the open warning; accepting it makes the proposed change and suggests a new batch."""
     return _answer(
         service.decide(
             experiment,
@@ -610,7 +610,7 @@ def import_results(
 
 @command_router.post("/experiments/{experiment}/recovery", response_model=CommandResultOut)
 def recover(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
-    """Return the running runs of an ended process to the queue if they have no lease."""
+    """Return running runs without a lease, whose process has ended, to the queue."""
     return _answer(service.decide(experiment, request, lambda session: session.recover()))
 
 
@@ -621,7 +621,7 @@ def set_auto_steering(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Turn auto-steering on or off; it acts only while the experiment is active."""
+    """Turn auto-steering on or off; it acts only while workers may take the runs."""
     how = None if body.auto_steering is None else AutoSteering(**body.auto_steering.model_dump())
     act: SessionAction = lambda session: session.set_auto_steering(how, body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
@@ -634,7 +634,7 @@ def finish(
     request: VersionedRequestOf,
     service: ServiceOf,
 ) -> Response:
-    """Finish the experiment."""
+    """Mark the experiment as finished, for the given reason."""
     act: SessionAction = lambda session: session.finish(body.reason)  # noqa: E731
     return _answer(service.decide(experiment, request, act))
 
@@ -647,11 +647,11 @@ def reopen(experiment: ExperimentId, request: VersionedRequestOf, service: Servi
 
 @command_router.post("/experiments/{experiment}/start", status_code=204)
 def start(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> None:
-    """Allow workers to take the runs of an experiment."""
+    """Allow workers to lease the runs of an experiment."""
     service.activate(experiment, True, request)
 
 
 @command_router.post("/experiments/{experiment}/pause", status_code=204)
 def pause(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> None:
-    """Stop workers from taking runs of an experiment; running runs continue."""
+    """Stop workers from leasing runs of an experiment; running runs continue."""
     service.activate(experiment, False, request)
