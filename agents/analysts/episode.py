@@ -147,7 +147,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringAdvice:
-    """Clustering advice (Copper paper, section 3.2): runs before it, and its exploitation level.
+    """Advice to run inside regions (Copper paper, section 3.2): after how many runs, what share.
 
     Args:
         after: submitted runs when it is due: 70 % of the budget in the paper.

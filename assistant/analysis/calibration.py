@@ -195,7 +195,7 @@ class ForecastCalibration:
     warn: Mapping[str, float]
 
     def offset(self, strategy: str, exploitation: float | None = None) -> float:
-        """Return the logit offset of a strategy; with a greater one a miss is more likely."""
+        """Return the amount that a strategy adds to the logit of the chance to miss the goal."""
         tested_offset = self.offsets.get(strategy)
         base_offset = fmean(self.offsets.values()) if tested_offset is None else tested_offset
         if exploitation is None or not self.exploitation:
