@@ -19,7 +19,7 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "does not hold", "undecided")
 
 @dataclass(frozen=True, slots=True)
 class ClaimVerdict:
-    """Verdict on one claim of the Copper paper or of ours: holds, does not hold or undecided."""
+    """Verdict on a claim of the Copper paper or this project: holds, does not hold, undecided."""
 
     claim: str  # short name
     figure: str  # figure of the paper that it is about
@@ -112,7 +112,7 @@ class RunsToOptimum:
         return tuple(at for at in self.confidences if at < 100)
 
     def mean(self, insight: Kind, confidence: int, learning: bool = False) -> Estimate:
-        """Return the mean number of runs to the optimum of one group of simulated analysts."""
+        """Return the mean number of runs to the optimum for an insight, confidence and learning."""
         return self.samples[insight, confidence, learning].mean
 
     def over(self, insight: Kind, learning: bool = False) -> Estimate:
@@ -169,7 +169,7 @@ def bad_falls(row: RunsToOptimum) -> ClaimVerdict:
 
 
 def falls_most_on_scheduling(row: RunsToOptimum, rows: Sequence[RunsToOptimum]) -> ClaimVerdict:
-    """Judge the claim that with bad insight confidence saves most runs, in %, on scheduling."""
+    """Judge the claim that with bad insight confidence saves the largest share on scheduling."""
     gains = {other_row.table: _gain(other_row) for other_row in rows}
     row_gain = gains.pop(row.table)
     outcome = above_zero(*(row_gain - other for other in gains.values()))

@@ -110,7 +110,7 @@ def judge_compare(
 
 
 def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict:
-    """Judge the claim that the default strategy finds better results than the Copper paper's."""
+    """Judge the claim that the default strategy finds better results than GRASP in the budget."""
     default, theirs = (row.over(name, confidence) for name in (DEFAULT, FAITHFUL))
     outcome = above_zero(default - theirs)
     shares = [

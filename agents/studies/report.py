@@ -102,7 +102,7 @@ def percent(confidence: int | None) -> str:
 
 
 def learns(learning: bool | None) -> str:
-    """Format whether an analyst learns as text, or a dash if None."""
+    """Return ``learning`` or ``not learning`` as text, or a dash if None."""
     return {None: "-", True: "learning", False: "not learning"}[learning]
 
 

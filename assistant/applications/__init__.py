@@ -1,4 +1,4 @@
-"""The registry of applications: each entry of `APPLICATIONS` is registered and contract-tested.
+"""Registry of the applications; the contract tests cover every entry of `APPLICATIONS`.
 
 An application evaluates configurations: a simulated cluster, a program, a function, a table.
 It may import `assistant.core`, `strategies` and `sim.api`, and nothing above them.

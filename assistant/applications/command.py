@@ -1,4 +1,4 @@
-"""A program as an application: an argument list with placeholders, never a shell.
+"""Application "command": an external program with placeholders in its arguments; no shell.
 
 A run is one process (`child_process`). Each element of the list is passed as one argument,
 whatever the values hold; what the program prints or writes becomes measures (`measures`). A
@@ -66,7 +66,7 @@ def check_patterns(patterns: Iterable[str]) -> None:
 
 
 def inherited_variables(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables that a program may inherit from an environment.
+    """Return the variables that are usual or match a pattern, without tokens of Copperline.
 
     >>> inherited_variables({"PATH": "/bin", "CUDA_HOME": "/cuda", "A": "b"}, ["CUDA_*"])
     {'PATH': '/bin', 'CUDA_HOME': '/cuda'}

@@ -160,7 +160,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def measures_of(output: object, objective: Objective, giver: str) -> dict[str, Measure]:
-    """Return the measures in the output of a program, a mapping or the only required value.
+    """Return the measures in the output of a program: a mapping, or the only required measure.
 
     Names in nested mappings are joined by a point: ``{"wait": {"mean": 1}}`` is ``wait.mean``.
 
@@ -294,7 +294,7 @@ def _ending(text: str) -> str:
 
 
 def last_lines(text: str, count: int = 4, width: int = 160) -> str:
-    """Return the last lines of a text that are not empty, joined into one line."""
+    """Return the last non-empty lines of a text, joined into one line."""
     lines = [_one_line(line) for line in text[-MAX_BYTES:].splitlines()[-200:]]
     return " | ".join(line[-width:] for line in [line for line in lines if line][-count:])
 
@@ -370,7 +370,7 @@ KEPT_BYTES = 1 << 16  # Number of bytes kept of the output since the last interm
 
 
 class MeasureFollower:
-    """An observer of a program that reports its intermediate results to a run control.
+    """An observer that reports the intermediate results of a running program to a run control.
 
     Args:
         reading: where the measures are; ignored if there is a ``file``.

@@ -1,4 +1,4 @@
-"""Client of a program that speaks HTTP: requests a run, follows it and ends it.
+"""HTTP client that asks an external program to execute a run, polls the run, and can end it.
 
 A request without an answer is repeated with the same key, so that the program can recognise
 repetitions. Answers have a bounded length; every other outcome is an error with one sentence.
@@ -241,7 +241,7 @@ def _unreached(program: str, error: Exception) -> _UnreachableError:
 
 
 def retry_after_s(answer: HttpAnswer, usual_s: float) -> float:
-    """Return the seconds to wait before the next request, from Retry-After within bounds."""
+    """Return the pause (s) that Retry-After asks for, within bounds, or ``usual_s`` without it."""
     try:
         wished_s = float(answer.headers.get("retry-after", ""))
     except ValueError:  # absent, or a date

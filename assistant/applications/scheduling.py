@@ -95,7 +95,7 @@ class Preset:
 
     @property
     def exists(self) -> bool:
-        """Whether all policies that the preset names are registered."""
+        """Whether all scheduling policies of the preset are registered."""
         names = known_names()
         by_kind = {kind: self.levels.get(kind, ()) for kind in KINDS}
         return all(levels == EVERY or set(levels) <= {*names[k]} for k, levels in by_kind.items())
@@ -135,7 +135,7 @@ PRESETS: tuple[Preset, ...] = (
 
 
 def presets() -> tuple[Preset, ...]:
-    """Return the presets whose policies are registered."""
+    """Return the presets whose scheduling policies are all registered."""
     return tuple(preset for preset in PRESETS if preset.exists)
 
 

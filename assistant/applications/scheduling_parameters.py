@@ -106,7 +106,7 @@ def option_values(
 
 
 def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[OptionalParameter, ...]:
-    """Return the cluster parameters, except those of the partition split, for some policies."""
+    """Return the cluster parameters (not of the partition split) for the given policies."""
     names = known_names()
     return (
         OptionalParameter("procs", "size of the whole cluster", "processors"),
@@ -208,7 +208,7 @@ class SchedulingVariation:
 
     @cached_property
     def now(self) -> dict[str, Level]:
-        """The current levels of the varied parameters. Raises ApplicationError if missing."""
+        """The current levels of the varied parameters; ApplicationError if one is not allowed."""
         return {name: self._now(name) for name in self.levels}
 
     @cached_property
@@ -460,7 +460,7 @@ _DESCRIBED: Mapping[str, tuple[str, str]] = {
 
 
 def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Return checked levels of a parameter of the split, with times such as '2h' in seconds."""
+    """Check the levels of a partition split parameter; return times such as '2h' in seconds."""
     if name == SMALL_MAX_REQUESTED:
         return tuple(_above_zero(value) for value in levels)
     return tuple(whole_number(name, value, 0 if name == SMALL_PROCS else 1) for value in levels)

@@ -1,4 +1,4 @@
-"""Models of the other settings tables of a sweep file: objective, cost, executor, hooks etc."""
+"""Models of the other settings tables of a sweep file, such as ``[objective]`` and ``[hooks]``."""
 
 import json
 import shlex

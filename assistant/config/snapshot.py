@@ -171,7 +171,7 @@ def past_results(built: BuiltSweep) -> tuple[Result, ...]:
 
 
 def initial_configurations(built: BuiltSweep) -> tuple[dict[str, Level], ...]:
-    """Return the initial configurations of the settings, completed with baseline levels."""
+    """Return the initial configurations, completed with baseline levels, or raise StrategyError."""
     baseline = dict(built.application.baseline or {})
     configurations = tuple({**baseline, **values} for values in built.settings.run)
     for values in configurations:
@@ -213,7 +213,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
-    """Rebuild a stored experiment's sweep from its settings, or raise as `rebuild` does."""
+    """Rebuild a stored experiment's sweep from its settings; the errors are those of `rebuild`."""
     built = build_sweep(check_settings(stored_settings(opened), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(

@@ -201,7 +201,7 @@ class BuiltSweep:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a sweep file and return its settings tables by name, with absolute paths."""
+    """Return the settings tables of a sweep file, with absolute paths, or raise SettingsError."""
     try:
         text = read_text(path, "the sweep file")
     except ValueError as error:

@@ -186,7 +186,7 @@ class PlatformDashboard:
 def platform_drawing(
     application: AiPlatform, values: Mapping[str, Level]
 ) -> tuple[PlatformDrawing, Mapping[str, Measure]]:
-    """Simulate one configuration and return its drawing over time with its measures."""
+    """Simulate one configuration; return a drawing of the platform over time and the measures."""
     board, measures = simulated_dashboard(application, values)
     return board.over_time, measures
 

@@ -79,7 +79,7 @@ class TabulationResult:
 
 @dataclass(frozen=True)
 class TabulationTask:
-    """A task to measure every configuration of an application and store them in a table.
+    """A task to measure every configuration of an application and store the results in a table.
 
     Raises:
         ApplicationError: results vary from run to run, or it is unknown whether they do.
@@ -207,7 +207,7 @@ def table_of(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> MeasuredTable:
-    """Return the measured table of an application; measure it if the file is missing or old.
+    """Return the measured table of an application; measure it if missing or outdated.
 
     A file is up to date if it has the application's space, and if its first, middle and last rows
     have the same values when measured again.

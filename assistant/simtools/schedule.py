@@ -157,7 +157,7 @@ class JobSchedule:
 
     @cached_property
     def bounded_slowdown(self) -> Floats:
-        """The bounded slowdown as in `sim.api`: float64 [n_jobs], NaN if rejected."""
+        """The bounded slowdown of each job: float64 [n_jobs], NaN for a rejected job."""
         runtime_s = self.end_s - self.start_s
         stretched = (self.wait_s + runtime_s) / np.maximum(runtime_s, TAU_S)
         return np.asarray(np.maximum(stretched, 1.0))
@@ -214,7 +214,7 @@ class JobSchedule:
 
 
 def schedule_of(application: Application, values: Mapping[str, Level], seed: int) -> JobSchedule:
-    """Simulate one configuration again, on the first future if any, and return its schedule.
+    """Simulate a configuration again, with the first workload if several; return its schedule.
 
     Raises:
         ApplicationError: the application does not simulate jobs.
@@ -258,7 +258,7 @@ def schedule(
 
 
 def processor_ranges(jobs: JobSchedule) -> ProcessorRanges:
-    """Assign processors of the right partition to every job while the job runs.
+    """Assign free processors of its partition to every job, for the time that the job runs.
 
     In order of start (ties as submitted) each job takes the lowest contiguous free processors that
     suffice; if there are none, the widest free pieces. Processors of a job that ends at an instant

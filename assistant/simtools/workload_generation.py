@@ -140,7 +140,7 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
 
 
 def has_rules(path: Path) -> bool:
-    """Return whether reading rules apply to a file, that is, to its format SWF. Raises SimError."""
+    """Return whether a file has the format SWF, to which reading rules apply. Raises SimError."""
     return format_of(path).name == "swf"
 
 

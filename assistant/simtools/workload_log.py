@@ -166,7 +166,7 @@ def size_classes(profile: WorkloadProfile) -> tuple[str, ...]:
 
 
 def percentiles(profile: WorkloadProfile) -> tuple[PercentileRow, ...]:
-    """Return the rows of the table of percentiles whose values are known."""
+    """Return the percentile table of a profile, without rows whose values are unknown."""
     description = profile.described
     rows = (
         ("processors", "", description.procs),
@@ -396,7 +396,7 @@ def bin_begin(profile: WorkloadProfile, start_s: float) -> str:
 
 
 def profile_csv(profile: WorkloadProfile) -> str:
-    """Return a workload profile as CSV with part, name, value and unit, empty if unknown."""
+    """Return a workload profile as CSV text: part, name, value (empty if unknown) and unit."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["part", "name", "value", "unit"])

@@ -97,7 +97,7 @@ def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
 
 
 def rank_key(observation: Observation) -> tuple[bool, float]:
-    """Return a key, greater for better: feasible ones, then greater quality or less violation."""
+    """Return a ranking key: feasible runs are greater, then greater quality or less violation."""
     if observation.feasible:
         return True, observation.quality
     return False, -observation.violation

@@ -434,7 +434,7 @@ ALONE = 1 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class LackOfFit:
-    """The F test of lack of fit against pure error."""
+    """Result of the F test of lack of fit against pure error."""
 
     df: int  # degrees of freedom of lack of fit, distinct configurations less effects
     sum_squares: float | None  # sum of squares of lack of fit, None if no test can be made

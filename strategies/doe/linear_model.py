@@ -112,7 +112,7 @@ def comparable(basis: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray
 def rounded_to_grain(
     values: NDArray[np.float64], relative: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Round effects to the numerical resolution of the responses, so that equal effects agree."""
+    """Round effects to the numerical resolution of the responses, so equal effects stay equal."""
     scale = float(np.abs(relative).max(initial=0.0))
     if scale == 0:
         return values
@@ -122,7 +122,7 @@ def rounded_to_grain(
 
 
 def grain_of(scale: float) -> float:
-    """Return the smallest difference that least squares resolves among values of a magnitude."""
+    """Return the smallest difference that least squares resolves between values near ``scale``."""
     return math.ldexp(1.0, max(math.frexp(scale)[1] - 44, -1000))
 
 
@@ -174,7 +174,7 @@ class Solution:
         return errors
 
     def tested(self, block: slice) -> tuple[int, float]:
-        """Return degrees of freedom and sum of squares of the estimable part of a block of columns.
+        """Return degrees of freedom and sum of squares to test the estimable part of some columns.
 
         The sum is the residual sum of squares without these columns less the one with them.
         """

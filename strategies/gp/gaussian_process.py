@@ -160,7 +160,7 @@ def learn(
 
 
 def n_learnt(n: int) -> int:
-    """Return how many runs, of n and from the first on, the hyperparameters are fitted to.
+    """Return how many of n runs, the first ones, are used to fit the hyperparameters.
 
     All up to 40; then a multiple of 3, from 100 on of 8, and 160 at most: later runs change
     them little, and the result can be cached.

@@ -85,7 +85,7 @@ def construction(
 def reduced_candidate_list(
     model: DesignModel, space: ParameterSpace, parameter: str, beta: float
 ) -> tuple[int, ...]:
-    """Return level ids e, q(e) >= q_min + beta (q_max - q_min) (Copper paper, Algorithm 2).
+    """Return level ids e with q(e) >= q_min + beta (q_max - q_min): Copper paper, Algorithm 2.
 
     Levels of unknown quality are candidates too. Never empty.
     """

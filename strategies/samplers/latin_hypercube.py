@@ -297,7 +297,7 @@ def least_distance(points: NDArray[np.float64], reference_points: NDArray[np.flo
 
 
 def greatest_correlation(ranks: NDArray[np.float64]) -> float:
-    """Return the greatest absolute correlation of two columns of ``ranks`` [n, d], or 0."""
+    """Return the greatest absolute correlation of two columns of ``ranks`` [n, d]; 0 if none."""
     varying = ranks[:, np.ptp(ranks, axis=0) > 0] if len(ranks) else ranks
     if not len(ranks) or varying.shape[1] < 2:
         return 0.0

@@ -189,7 +189,7 @@ class AllowedConfigurations:
         return tuple(ids[below(rng, len(ids))] for ids in self.open_ids)
 
     def draw_allowed(self, rng: np.random.Generator) -> tuple[int, ...] | None:
-        """Draw an allowed configuration uniformly, or return None if there is none or no count."""
+        """Draw an allowed configuration uniformly; None if none exists or they are not counted."""
         if not self._admitted_parts:
             return None
         level_ids = list(self.draw(rng))

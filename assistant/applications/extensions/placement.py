@@ -43,7 +43,7 @@ GIB, WHOLE = 2**30, 1000
 
 @dataclass(frozen=True)
 class MachineKind:
-    """A kind of identical machines with their price.
+    """A kind of identical machines, with their price per hour and the numbers of them to try.
 
     Attributes:
         spec: one of the machines; its count is the current number.
@@ -149,7 +149,7 @@ def shares_gpus(workload: Workload) -> bool:
 
 
 def with_tasks(workload: Workload) -> Workload:
-    """Return the workload with tasks, where each job without tasks becomes one instance."""
+    """Return the workload with tasks; if it has none, each job becomes a task of one instance."""
     if workload.tasks is not None:
         return workload
     memory = np.maximum(workload.mem_bytes_per_proc, 0) * workload.procs
