@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
-settings.register_profile("dev", deadline=None, max_examples=50, print_blob=True)
+settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 150 in CI
 settings.register_profile(
     "ci",
     deadline=None,
