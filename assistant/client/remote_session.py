@@ -223,7 +223,7 @@ class RemoteSession(ExperimentQueries):
         self._decide(f"/runs/{run_id}/release")
 
     def cancel(self, run_id: int, reason: str = "") -> None:
-        """Cancel a waiting or running run; a run that never started costs nothing."""
+        """Cancel a waiting or running run; one that never started uses none of the budget."""
         self._decide(f"/runs/{run_id}/cancel", {"reason": reason})
 
     def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
@@ -281,7 +281,7 @@ class RemoteSession(ExperimentQueries):
         on_change: Callable[[Run], None] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        """Execute waiting runs in this process, beside the workers of the service."""
+        """Execute waiting runs in this process, in addition to the workers of the service."""
         self._link.change("POST", f"{self._path}/start")
         leases = HttpLeaseSource(self._link, only=self.id)
 

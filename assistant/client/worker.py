@@ -270,7 +270,7 @@ def run_leased(
     pause: Callable[[float], object] = time.sleep,
     steady_s: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Lease and execute runs until none waits, and return the number of accepted results.
+    """Lease and execute runs until none is waiting; return the number of accepted results.
 
     Intermediate results are sent meanwhile, and runs without a lease are ended. An unreachable
     service is waited for, for `NOT_YET_S`. An interruption returns the executing runs.

@@ -226,7 +226,7 @@ class WarningCheck:
 
     @property
     def may_warn(self) -> bool:
-        """Whether a warning is possible: enough runs are left, and the chance is known."""
+        """Whether a warning is possible: enough runs are left, the miss probability is known."""
         return self.miss is not None and self.left is not None and not is_late(self.used, self.left)
 
 

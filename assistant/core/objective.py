@@ -35,7 +35,7 @@ Goal = Literal["minimise", "maximise"]
 
 @dataclass(frozen=True, slots=True)
 class SingleMeasure:
-    """Wrapper that uses one measure unchanged as the objective value.
+    """Objective function that returns one measure of a run, unchanged.
 
     >>> SingleMeasure("mean_wait_s").of({"mean_wait_s": 12.0})
     12.0
@@ -53,7 +53,7 @@ class SingleMeasure:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """Wrapper that uses a weighted sum of several measures as the objective value.
+    """Objective function that returns a weighted sum of several measures of a run.
 
     >>> WeightedSum((("wait_s", 1.0), ("cost", 10.0))).of({"wait_s": 3.0, "cost": 0.5})
     8.0
@@ -80,7 +80,7 @@ class WeightedSum:
 
 @dataclass(frozen=True, slots=True)
 class Rmse:
-    """Wrapper that uses the root mean squared error of a series against a reference.
+    """Objective function: root mean squared error of a measured series against a reference.
 
     >>> Rmse("level_m", (1.0, 2.0)).of({"level_m": (1.0, 4.0)})
     1.4142135623730951
