@@ -46,7 +46,8 @@ pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; ski
 	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
 	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 tests --durations=10
 
-soak: $(VENV)/.ready-dev  ## what is long by nature: crash points, fuzzing, whole logs, full sizes
+soak: $(VENV)/.ready-dev  ## what is long by nature: crash points, fuzzing, whole logs, full sizes; the quick claims of the docs
+	$(BIN)/python -m benchmarks.claims --quick
 	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" --durations=10
 	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 tests --durations=10
 

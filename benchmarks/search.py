@@ -37,13 +37,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from assistant import AssistantError
 from assistant.session.opening import build_opened_event
+from benchmarks.drawn_spaces import TEST_FUNCTIONS, drawn_space, test_space
 from benchmarks.episodes import Method, play
+from benchmarks.fresh_spaces import fresh_tables
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.peers.searches import NAMES as PEERS
 from benchmarks.peers.searches import peer
@@ -88,7 +90,8 @@ levels, and coarser ones with queue order and backfill beside them. LLNL-Atlas i
 little of it waits that a third of all combinations is within 5 %."""
 
 FREE = (
-    "tables", "generated", "scheduling", "logs", "methods", "against", "seeds", "jobs",
+    "tables", "generated", "drawn", "test_spaces", "fresh", "scheduling",
+    "logs", "methods", "against", "seeds", "jobs",
     "stop_at_optimum", "python_of", "taken", "only_known",
 )  # fmt: skip
 """Options that may change between resumed calls: an episode's name says what it is of."""
@@ -307,10 +310,18 @@ def problems_of(options: argparse.Namespace) -> list[Problem]:
     """Return every space that was asked for."""
     paths = [] if options.tables is None else sorted(options.tables.glob("*.csv"))
     problems = [from_table(path) for path in (paths[:2] if options.quick else paths)]
-    unnamed = options.tables is None and options.scheduling is None
+    named = ("tables", "scheduling", "drawn", "test_spaces", "fresh")
+    unnamed = not any(getattr(options, name) for name in named)
     if options.generated or (options.quick and unnamed):
         seeds = range(1 if options.quick else SPACES_PER_FAMILY)
         problems += [generated(family, seed) for family in FAMILIES for seed in seeds]
+    if options.drawn:
+        problems += [drawn_space(number) for number in parse_seeds(options.drawn)]
+    if options.test_spaces:
+        drawn = parse_seeds(options.test_spaces)
+        problems += [test_space(name, seed) for name in TEST_FUNCTIONS for seed in drawn]
+    if options.fresh is not None:
+        problems += [from_table(path, "fresh") for path in fresh_tables(options.fresh)]
     if options.scheduling is not None:
         problems += [
             from_table(path, "simulated") for path in tabulated(options.logs, options.scheduling)
@@ -341,8 +352,7 @@ def main() -> None:
     results = collect(problems, methods, seeds, record)
     if not results:
         options_parser.error("--only-known, but none of these episodes is known")
-    kinds: tuple[Kind, ...] = ("measured", "simulated", "generated")
-    for kind in kinds:
+    for kind in get_args(Kind):
         of_kind = {
             method: {name: one for name, one in found.items() if one.problem.kind == kind}
             for method, found in results.items()
@@ -362,6 +372,9 @@ def add_options(options_parser: argparse.ArgumentParser, seeds: str) -> None:
     add = options_parser.add_argument
     add("--tables", type=Path, help="folder of measured tables (CSV)")
     add("--generated", action="store_true", help="spaces of known families, too")
+    add("--drawn", help="numbers of drawn spaces of many laws, such as 0-299")
+    add("--test-spaces", help="published test functions, grids drawn by seed, such as 0-1")
+    add("--fresh", type=Path, help="folder of tables to judge a forecast on; made if not there")
     add("--scheduling", type=Path, help="folder of tables of simulated schedules")
     add("--logs", type=Path, help="folder of job logs; makes the tables of --scheduling")
     add("--methods", help="comma list; every registered strategy if not given")
@@ -382,7 +395,10 @@ def asked_for(
         options_parser.error("--logs makes tables: name the folder they go to with --scheduling")
     problems = problems_of(options)
     if not problems:
-        options_parser.error("no space: name --tables DIR, --scheduling DIR or --generated")
+        options_parser.error(
+            "no space: name --tables DIR, --scheduling DIR, --fresh DIR, --generated, --drawn or "
+            "--test-spaces"
+        )
     texts = (options.methods or ",".join(STRATEGIES)).split(",")
     return problems, [Method.parse(text.strip()) for text in texts]
 

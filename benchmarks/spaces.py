@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from strategies import MeasuredTable, Parameter, ParameterSpace
 
-Kind = Literal["measured", "simulated", "generated"]
+Kind = Literal["measured", "simulated", "generated", "drawn", "fresh"]
 
 LEAST_SIZE, MOST_SIZE = 1_000, 10_000
 
@@ -27,7 +27,8 @@ class Problem:
 
     Args:
         name: of the table, or family and seed.
-        kind: measured, simulated or generated; figures of different kinds are never mixed.
+        kind: measured, simulated, generated, drawn to fit a forecast, or fresh to judge it; figures
+            of different kinds are never mixed.
         space: the full product of levels.
         objective: float64 [space.size], minimised, in the order of `ParameterSpace.index`; NaN is
             a run that fails.
@@ -82,7 +83,7 @@ def generated(family: str, seed: int) -> Problem:
     """
     rng = np.random.default_rng([seed, *family.encode()])
     space = _draw_space(rng, *_SHAPES[family])
-    ids = _all_ids(space)
+    ids = level_ids(space)
     best = np.array([rng.integers(parameter.n_levels) for parameter in space.parameters])
     objective, best = FAMILIES[family](space, ids, best, rng)
     optimum = int(np.ravel_multi_index(tuple(best), [p.n_levels for p in space.parameters]))
@@ -222,7 +223,7 @@ def _draw_space(
     return ParameterSpace(tuple(parameters))
 
 
-def _all_ids(space: ParameterSpace) -> Ids:
+def level_ids(space: ParameterSpace) -> Ids:
     """Return the level ids of every combination, int64 [size, d], the last moving fastest."""
     shape = tuple(parameter.n_levels for parameter in space.parameters)
     return np.stack(np.unravel_index(np.arange(space.size), shape), axis=1).astype(np.int64)

@@ -25,7 +25,7 @@ from .doe.two_level import two_level_design as two_level_design
 from .gp.anova_model import AnovaModel as AnovaModel
 from .gp.anova_model import Marginal as Marginal
 from .gp.anova_model import RunPrediction as RunPrediction
-from .gp.anova_model import UntriedPredictions as UntriedPredictions
+from .gp.untried_predictions import UntriedPredictions as UntriedPredictions
 from .registry import DEFAULT_STRATEGY as DEFAULT_STRATEGY
 from .registry import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP
 from .registry import STRATEGIES as STRATEGIES

@@ -97,7 +97,7 @@ from agents.analysts.insight import FreeConfigurations, Insight, Intuition, Lear
 from assistant import AssistantError, BatchSuggested, Executor, MissWarning, Run, Session
 from assistant.core.errors import hint
 from assistant.core.sla import AutoSteering, OnWarning
-from assistant.session.auto_steering import SubmissionLimits, auto_steer_step
+from assistant.session.auto_steering import SubmissionLimits, auto_steer_step, may_start_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,10 @@ class Follower:
     interrupted anywhere, with the same result.
 
     It ends early where a limit of the SLA is used up, and once the goal is reached, unless the SLA
-    says to go on. If results vary, the run that reached the goal is repeated twice before; and the
-    last 2 runs of a budget of at least 10 repeat the winner, or the leader at that time, before it
-    is recommended. Once the space is exhausted the rest of the budget separates it from its rivals.
+    says to go on. It ends at once if the program cannot run, unless the SLA says to keep going. If
+    results vary, the run that reached the goal is repeated twice before; and the last 2 runs of a
+    budget of at least 10 repeat the winner, or the leader at that time, before it is recommended.
+    Once the space is exhausted the rest of the budget separates it from its rivals.
 
     Args:
         initial: first runs, before results decide, besides the baseline and included runs.
@@ -161,7 +162,7 @@ class Follower:
             session.submit_baseline()
         how = AutoSteering(self.batch, self.initial, self.warnings)
         while True:
-            session.run_queued(executor, on_change, session.is_over_limit)
+            session.run_queued(executor, on_change, lambda: not may_start_runs(session))
             ended = auto_steer_step(session, how, self.max_runs, on_warning)
             if ended is not None:
                 return ended

@@ -563,9 +563,8 @@ class EpisodeRuns:
 
 def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
     """Construct the strategy that a session with this name and options would use."""
-    return current_strategy(
-        Experiment(build_opened_event(truth.application, strategy=name, options=options))
-    )
+    opened = build_opened_event(truth.application, strategy=name, options=options)
+    return current_strategy(Experiment(opened)).base
 
 
 def is_compilable(strategy: object) -> bool:

@@ -102,6 +102,7 @@ def episode_sla(study: Study, cell: Cell, truth: Truth) -> Sla:
         max_runs=cell.runs,
         deadline_s=None if deadline_s is None else EPOCH_S + deadline_s,
         goal=None if goal is None else value_of(truth.reached_by(goal)),
+        keep_going=True,  # a failure is part of the truth
     )
 
 

@@ -136,7 +136,10 @@ HALVINGS = 20  # Bisection steps between the best and the goal in the search of 
 
 @dataclass(frozen=True, slots=True)
 class AlternativeSearch:
-    """Search for changes that raise an experiment's chance of reaching the goal."""
+    """Search for changes that raise an experiment's chance of reaching the goal.
+
+    Without a goal it is the chance that the budget ends near the best possible value.
+    """
 
     experiment: Experiment
     current_forecast: Forecast
@@ -144,23 +147,30 @@ class AlternativeSearch:
     coefficients: ForecastCalibration
 
     def chance(self, change: Alternative) -> float | None:
-        """Return the chance of the goal after a change; None if unknown or the goal is reached."""
+        """Return the chance after a change; None if unknown or the goal is reached."""
         after = self.experiment.supposing(
             events_of_alternative(self.experiment, change, self.now_s)
         )
-        goal = forecast(after, self.now_s, calibration=self.coefficients).goal
-        return None if goal is None or goal.reached_by is not None else goal.chance
+        return chance_of(forecast(after, self.now_s, calibration=self.coefficients))
+
+
+def chance_of(forecast: Forecast) -> float | None:
+    """Return the chance that alternatives raise; None if unknown or the goal is reached."""
+    if forecast.goal is not None:
+        return None if forecast.goal.reached_by is not None else forecast.goal.chance
+    end = forecast.end
+    return None if end is None or end.miss is None else 1.0 - end.miss
 
 
 def find_alternatives(prospects: AlternativeSearch) -> tuple[Alternative, ...]:
-    """Return the changes that raise the chance of reaching the goal, the best first."""
-    goal = prospects.current_forecast.goal
-    if goal is None or goal.chance is None or goal.reached_by is not None:
+    """Return the changes that raise the chance, the best first."""
+    present = chance_of(prospects.current_forecast)
+    if present is None:
         return ()
     improvements = []
     for change in _candidates(prospects):
         chance = prospects.chance(change)
-        if chance is not None and chance >= goal.chance + LEAST_GAIN:
+        if chance is not None and chance >= present + LEAST_GAIN:
             improvements.append(replace(change, chance=chance))
     return tuple(sorted(improvements, key=lambda alternative: -(alternative.chance or 0.0)))
 

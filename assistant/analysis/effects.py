@@ -1,7 +1,7 @@
 """Effects of parameters on a measured value: estimates, tests, and runs needed to estimate them.
 
-The observed response, main effects and interactions, shares of the variation, contrasts beyond
-the noise, and runs that would make an effect estimable.
+The observed response, what matters (`ParameterRange`), main effects and interactions, shares of the
+variation, contrasts beyond the noise, and runs that would make an effect estimable.
 """
 
 import math
@@ -30,6 +30,7 @@ from strategies.doe.factorial_model import (
     FactorialModel,
     LackOfFit,
     LevelContrast,
+    LevelRange,
     PressStatistic,
     TermTest,
     all_pairs,
@@ -132,8 +133,8 @@ class ValueChange:
     Args:
         change: difference from the mean of the comparable levels; None if unknown.
         low: lower end of the 95 % interval of the change, None if unknown.
-        verdict: side of 0 on which the whole interval lies; None if it holds 0 or is unknown, or if
-            neither side is better.
+        verdict: side of 0 on which the whole interval lies; None if it holds 0 or is unknown, if
+            neither side is better, or if noise alone could make the range of the parameter.
     """
 
     levels: tuple[Level, ...]
@@ -145,12 +146,43 @@ class ValueChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ParameterRange:
+    """How much a parameter matters: the range of its main effect in the additive model.
+
+    The range is the largest estimated level effect less the smallest one, from one least-squares
+    fit of all main effects. It is the only measure and order of what matters.
+
+    Args:
+        value: in the unit of the measured value; None if fewer than two levels can be compared.
+        low: lower end of the 95 % interval of the true range, see `LevelRange`; None if unknown.
+        n_compared: levels that the range compares, of ``n_levels``.
+        n_runs: runs with these levels.
+        reason: explanation of an unknown range, else None.
+    """
+
+    parameter: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n_compared: int
+    n_levels: int
+    n_runs: int
+    reason: str | None = None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval lies above 0, so that noise alone does not make such a range."""
+        return self.low is not None and self.low > 0
+
+
+@dataclass(frozen=True, slots=True)
 class MainEffect:
-    """Main effect of one parameter: its significance test, and the change for each level."""
+    """Main effect of one parameter: its range, significance test, and change for each level."""
 
     parameter: str
     unit: str
     description: str
+    range: ParameterRange
     test: TermTest
     levels: tuple[ValueChange, ...]
 
@@ -183,8 +215,10 @@ class EffectsReport:
     Args:
         unit: its unit; sums of squares and mean squares have its square.
         goal: direction that is better; None if neither is.
-        main: main effects, in the space's order.
-        contrasts: single degrees of freedom on one scale, the largest first.
+        main: main effects, the largest range first. The ranges are always those of the additive
+            model, also where interactions are in the model of the tests and changes.
+        contrasts: single degrees of freedom on one scale, in the order of ``main``, interactions
+            last, the largest of each term first.
         unknown_contrasts: number of other contrasts of the levels with runs.
         half_normal: contrasts against half-normal quantiles, the smallest first.
         prediction: prediction of each run by the others (PRESS).
@@ -215,6 +249,11 @@ class EffectsReport:
         """Significance tests of all terms: main effects, then interactions."""
         return (*(e.test for e in self.main), *(e.test for e in self.interactions))
 
+    @property
+    def ranking(self) -> tuple[ParameterRange, ...]:
+        """Ranges of all parameters, the largest first, unknown ones last."""
+        return tuple(effect.range for effect in self.main)
+
 
 def effects_report(
     experiment: Experiment,
@@ -235,11 +274,18 @@ def effects_report(
     looked_at = response or first_response(experiment)
     history = response_observations(experiment, looked_at, only)
     model = FactorialModel.fit(experiment.space, history, pairs)
+    additive = FactorialModel.fit(experiment.space, history) if pairs else model
     sign = looked_at.sign
+    places = {level_range.parameter: i for i, level_range in enumerate(additive.ranges)}
     contrasts = tuple(
         replace(contrast, effect=sign * contrast.effect)
-        for contrast in sorted(model.contrasts, key=lambda c: -abs(c.effect))
-    )
+        for contrast in sorted(
+            model.contrasts,
+            key=lambda c: (
+                len(c.parameters), [places[name] for name in c.parameters], -abs(c.effect)
+            ),
+        )
+    )  # fmt: skip
     tested_pairs = [t.parameters for t in model.tests if len(t.parameters) == 2]
     return EffectsReport(
         value_name=looked_at.name,
@@ -247,7 +293,7 @@ def effects_report(
         goal=looked_at.goal,
         n_runs=model.n,
         error=model.error,
-        main=_main(experiment, model, looked_at),
+        main=_main(experiment, model, additive, looked_at),
         interactions=tuple(
             _interaction(experiment, model, first, second, looked_at)
             for first, second in tested_pairs
@@ -262,6 +308,15 @@ def effects_report(
         r_squared=_r_squared(model) if model.residual_df else None,
         residual_df=model.residual_df,
     )
+
+
+def parameter_ranges(experiment: Experiment) -> dict[str, float]:
+    """Return the range of each parameter's main effect by name, without unknown ones."""
+    try:
+        model = FactorialModel.fit(experiment.space, response_observations(experiment))
+    except AnalysisError:
+        return {}
+    return {entry.parameter: entry.value for entry in model.ranges if entry.value is not None}
 
 
 def sum_of_squares(model: FactorialModel) -> float:
@@ -280,21 +335,41 @@ def _r_squared(model: FactorialModel) -> float | None:
 
 
 def _main(
-    experiment: Experiment, model: FactorialModel, response: AnalysedResponse
+    experiment: Experiment,
+    model: FactorialModel,
+    additive: FactorialModel,
+    response: AnalysedResponse,
 ) -> tuple[MainEffect, ...]:
-    return tuple(
-        MainEffect(
-            parameter=parameter.name,
-            unit=parameter.unit,
-            description=parameter.description,
-            test=model.test(parameter.name),
-            levels=tuple(
-                _value(change, (parameter.levels[change.level_ids[0]],), response)
-                for change in model.levels(parameter.name)
-            ),
-        )
-        for parameter in experiment.space.parameters
-    )
+    effects = []
+    for level_range in additive.ranges:
+        parameter = experiment.space.parameter(level_range.parameter)
+        entry = _parameter_range(additive, level_range, parameter.n_levels)
+        changes = [
+            _value(change, (parameter.levels[change.level_ids[0]],), response)
+            for change in model.levels(parameter.name)
+        ]
+        if not entry.is_clear:  # no verdict on a level of a parameter that may do nothing
+            changes = [replace(change, verdict=None) for change in changes]
+        effects.append(
+            MainEffect(
+                parameter.name, parameter.unit, parameter.description, entry,
+                model.test(parameter.name), tuple(changes),
+            )
+        )  # fmt: skip
+    return tuple(effects)
+
+
+def _parameter_range(
+    model: FactorialModel, level_range: LevelRange, n_levels: int
+) -> ParameterRange:
+    low, high = level_range.interval or (None, None)
+    reason = None
+    if level_range.value is None:
+        reason = model.test(level_range.parameter).reason or "no two levels can be compared"
+    return ParameterRange(
+        level_range.parameter, level_range.value, low, high, len(level_range.level_ids), n_levels,
+        level_range.count, reason,
+    )  # fmt: skip
 
 
 def _interaction(
@@ -373,7 +448,7 @@ class TermShares:
     """Shares of the variation that the main effects and the tested interactions explain.
 
     Args:
-        main: shares of all parameters, in the space's order.
+        main: shares of all parameters, in the order of their ranges (`EffectsReport.ranking`).
         pairs: shares of the tested pairs, the strongest first, unknown ones at the end.
         left_out: parameters whose pairs were not tested, because there are too many.
     """
@@ -388,7 +463,7 @@ class StandardisedEffects:
     """Contrasts divided by their standard error, with 95 % significance limits.
 
     Args:
-        effects: contrasts with their t, the largest first.
+        effects: contrasts with their t, in the order of `EffectsReport.contrasts`.
         limit: two-sided 95 % limit of t for a single contrast.
         bonferroni: limit for all of them at once.
     """
@@ -404,15 +479,15 @@ def term_shares(
 ) -> TermShares:
     """Return the share of variation that each parameter and each pair of parameters explains.
 
-    With more than `MOST_PAIRED` comparable parameters only the pairs of the strongest are tested.
+    With more than `MOST_PAIRED` comparable parameters only the pairs of those with the largest
+    ranges are tested.
     Raises AnalysisError if the main effects alone have too many columns.
     """
     space, history = experiment.space, response_observations(experiment, response, only)
     model = FactorialModel.fit(space, history)
-    main = tuple(_strength(model, test) for test in model.tests)
+    main = tuple(_strength(model, model.test(entry.parameter)) for entry in model.ranges)
     able = [strength for strength in main if strength.test.df]
-    ordered = sorted(able, key=lambda strength: -(strength.test.sum_squares or 0.0))
-    paired_names = {strength.parameters[0] for strength in ordered[:MOST_PAIRED]}
+    paired_names = {strength.parameters[0] for strength in able[:MOST_PAIRED]}
     pairs = []
     for first, second in all_pairs(space):
         if not {first, second} <= paired_names:
@@ -425,7 +500,7 @@ def term_shares(
         else:
             pairs.append(_strength(with_pair, with_pair.test(first, second)))
     pairs.sort(key=lambda strength: (strength.share is None, -(strength.share or 0.0)))
-    left_out = tuple(strength.parameters[0] for strength in ordered[MOST_PAIRED:])
+    left_out = tuple(strength.parameters[0] for strength in able[MOST_PAIRED:])
     return TermShares(main, tuple(pairs), left_out)
 
 
@@ -443,7 +518,6 @@ def standardised_effects(report: EffectsReport) -> StandardisedEffects | None:
         (contrast, math.copysign(math.sqrt(contrast.sum_squares / square), contrast.effect))
         for contrast in report.contrasts
     ]
-    effects.sort(key=lambda pair: -abs(pair[1]))
     limit, all_at_once = (float(stdtrit(df, 1 - tail)) for tail in (0.025, 0.025 / m))
     return StandardisedEffects(tuple(effects), limit, all_at_once, df)
 

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from assistant.analysis.calibration import (
-    LEAST_RESULTS,
-    LEAST_RUNS,
-    SPREAD,
+    BAND,
     TESTED_GOAL,
     ForecastCalibration,
-    ForecastEvidence,
     load_calibration,
-    stale_share,
 )
+from assistant.analysis.forecast_features import LEAST_RESULTS, LEAST_RUNS, ForecastEvidence
 from assistant.analysis.paper_forecast import paper_forecast
 from assistant.analysis.recommendation import search_room
 from assistant.analysis.remaining_runs import (
@@ -32,7 +29,14 @@ from assistant.analysis.remaining_runs import (
     interval,
 )
 from assistant.core.experiment import Experiment
-from assistant.core.forecast import MOST_LEFT, FanPoint, Forecast, GoalForecast, Interval
+from assistant.core.forecast import (
+    MOST_LEFT,
+    EndForecast,
+    FanPoint,
+    Forecast,
+    GoalForecast,
+    Interval,
+)
 from assistant.core.run import RunState, first_to_reach
 from assistant.core.sla import Sla, Steering
 
@@ -91,10 +95,9 @@ def evidence_of(experiment: Experiment) -> ForecastEvidence:
     )
     enough = len(over) >= LEAST_RUNS and len(losses) >= LEAST_RESULTS
     return ForecastEvidence(
-        used=len(over),
         size=experiment.space.open_size,
         losses=tuple(losses),
-        stale=stale_share(in_order),
+        in_order=tuple(in_order),
         reach=experiment.reach if enough else None,
     )
 
@@ -110,7 +113,7 @@ def forecast_under(
     """Forecast an experiment under a given SLA and steering, from precomputed inputs."""
     left = count_remaining(experiment, sla, outlook.course, now_s)
     evidence = outlook.evidence
-    offset = coefficients.offset(steering.strategy, steering.exploitation)
+    offset = coefficients.goal.offset(steering.strategy, steering.exploitation)
     speaks = not evidence.silence
     room = None if left.runs is None else _searching(experiment, sla, left.runs)
     reached_by = _reached_by(experiment, sla)
@@ -141,7 +144,35 @@ def forecast_under(
         calibration=coefficients.version,
         is_over=left.is_over,
         under_way=len(experiment.runs_in(RunState.RUNNING)),
+        end=_end(evidence, steering, room, left, coefficients),
     )
+
+
+def _end(
+    evidence: ForecastEvidence,
+    steering: Steering,
+    room: Floats | None,
+    left: RemainingRuns,
+    coefficients: ForecastCalibration,
+) -> EndForecast:
+    """Return the chance that the end of the budget leaves much on the table."""
+    model = coefficients.end
+    silence = evidence.silence or left.unknown
+    if steering.strategy not in model.offsets:
+        silence = f"it is not calibrated for the strategy {steering.strategy}"
+    elif room is not None and np.median(room) > MOST_LEFT:
+        silence = f"more than {MOST_LEFT} runs are left"
+    if silence or room is None:
+        return EndForecast(None, None, None, silence)
+    hardness = coefficients.end_hardness(
+        evidence, model.offset(steering.strategy, steering.exploitation)
+    )
+
+    def miss(runs: Floats, shift: float = 0.0) -> float:
+        return 1.0 - float(model.chance(hardness + shift, runs).mean())
+
+    doubled = None if np.median(2.0 * room) > MOST_LEFT else miss(2.0 * room)
+    return EndForecast(miss(room), (miss(room, -BAND), miss(room, BAND)), doubled)
 
 
 def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
@@ -202,16 +233,16 @@ def _goal(
         band = None if chance is None else (0.0, 0.0)
         return GoalForecast(goal, None, chance, band, None, None, None, None)
     loss = -experiment.opened.objective.quality_of(goal)
-    hardness = coefficients.hardness(evidence, loss, offset)
+    hardness = coefficients.goal.hardness(evidence, loss, offset)
 
     def chance_of(runs: Floats | None, more: float = 0.0) -> float | None:
         if runs is None:
             return None
-        return float(coefficients.chance(hardness + more, runs).mean())
+        return float(coefficients.goal.chance(hardness + more, runs).mean())
 
     twice = None if left is None else 2.0 * left
-    low, high = chance_of(left, SPREAD), chance_of(left, -SPREAD)
-    needed = np.ceil(coefficients.runs_by(hardness, np.asarray(OUTER)))
+    low, high = chance_of(left, BAND), chance_of(left, -BAND)
+    needed = np.ceil(coefficients.goal.runs_by(hardness, np.asarray(OUTER)))
     runs_needed = Interval(*(float(n) if n <= MOST_LEFT else None for n in needed))
     return GoalForecast(
         goal=goal,
@@ -232,7 +263,7 @@ def _seconds_needed(
         return None
     shares = (np.arange(DRAWS) + 0.5) / DRAWS
     shares = shares[np.random.default_rng(0).permutation(DRAWS)]  # not in the order of the draws
-    at = np.ceil(coefficients.runs_by(hardness, shares))
+    at = np.ceil(coefficients.goal.runs_by(hardness, shares))
     within = at <= min(course.ends_s.shape[1], MOST_LEFT)
     index = np.where(within, at, 1.0).astype(np.int64) - 1
     return interval(np.where(within, course.ends_s[np.arange(DRAWS), index], np.inf))

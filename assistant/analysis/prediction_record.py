@@ -1,8 +1,8 @@
 """Prediction record: comparison of the predictions of suggestions with the measured values.
 
-A suggestion predicts the expected value and the 95 % interval of one run. Strategies predict
-responses, which equal qualities only where every constraint is met, so infeasible runs are not
-judged. Confirmations are not judged either, because their interval is that of a mean.
+A suggestion predicts the expected value and the 95 % interval of one run. Those of old logs
+predict responses, which equal qualities only where every constraint is met, so infeasible runs are
+not judged. Confirmations are not judged either, because their interval is that of a mean.
 Reference: Wilson 1927, Probable inference, the law of succession, and statistical inference,
 Journal of the American Statistical Association 22.
 """

@@ -5,8 +5,13 @@ Where results vary, the best of many runs is often a lucky one; see
 winner. Also the strategy that chooses the next suggestions, and the limits that end a sweep.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assistant.analysis.response_map import FEW
 from assistant.core.commands import refuse_if_deterministic
 from assistant.core.errors import ExperimentError
 from assistant.core.experiment import Experiment
@@ -16,6 +21,7 @@ from strategies import (
     Choice,
     Configuration,
     ExploitationStrategy,
+    Knowledge,
     PreferenceStrategy,
     ScalarisedStrategy,
     Strategy,
@@ -86,9 +92,10 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
     """
     choice = _choice(experiment)
     if choice is None:
-        raise ExperimentError(
-            "no result meets every constraint yet, so there is no winner to confirm"
+        why = (
+            "no run has a result" if experiment.best is None else "no result meets every constraint"
         )
+        raise ExperimentError(f"{why} yet, so there is no winner to confirm")
     refuse_if_deterministic(experiment)
     suggestions = confirmations(choice, n, experiment.space)
     if not suggestions:
@@ -147,7 +154,7 @@ def confirmed_last(experiment: Experiment) -> int:
 
 
 def _choice(experiment: Experiment) -> Choice | None:
-    failed = {run.configuration for run in experiment.runs_in(RunState.FAILED)}
+    failed = {failure.configuration for failure in experiment.knowledge.failures}
     observations = experiment.knowledge.observations
     return choose(observations, experiment.opened.deterministic, failed)
 
@@ -246,12 +253,14 @@ def goal_to_confirm(experiment: Experiment) -> Run | None:
     return run if n <= KEPT_RUNS else None
 
 
-def current_strategy(experiment: Experiment) -> Strategy:
+def current_strategy(experiment: Experiment) -> PredictedStrategy:
     """Return the search strategy of an experiment at its current exploitation level."""
     return strategy_at_exploitation(experiment, experiment.steering.exploitation)
 
 
-def strategy_at_exploitation(experiment: Experiment, exploitation: float | None) -> Strategy:
+def strategy_at_exploitation(
+    experiment: Experiment, exploitation: float | None
+) -> PredictedStrategy:
     """Return the search strategy for a share of runs inside regions (None: regions are unused).
 
     The weighing of two measures is innermost: regions, which the forecast counts and people read,
@@ -268,7 +277,37 @@ def strategy_at_exploitation(experiment: Experiment, exploitation: float | None)
         strategy = ExploitationStrategy(strategy, exploitation, rule, weights, objective.value_of)
     if experiment.space.preferred_part is not experiment.space:
         strategy = PreferenceStrategy(strategy)
-    return strategy
+    return PredictedStrategy(strategy, experiment)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedStrategy:
+    """Strategy whose suggestions state the prediction that pages and terminal show.
+
+    That is the expected value and interval of one run by `Experiment.measured_anova`; unknown
+    before `FEW` results. The configurations are those of the base.
+    """
+
+    base: Strategy
+    experiment: Experiment
+
+    @property
+    def name(self) -> str:
+        """Name of the base."""
+        return self.base.name
+
+    def suggest(
+        self, n: int, knowledge: Knowledge, rng: np.random.Generator
+    ) -> tuple[Suggestion, ...]:
+        """Propose ``n`` configurations as the base does."""
+        return tuple(self._stated(s) for s in self.base.suggest(n, knowledge, rng))
+
+    def _stated(self, suggestion: Suggestion) -> Suggestion:
+        model = self.experiment.measured_anova
+        if model is None or len(model.ids) < FEW:
+            return replace(suggestion, expected=None, interval=None)
+        prediction = model.predict(suggestion.configuration)
+        return replace(suggestion, expected=prediction.value, interval=prediction.interval)
 
 
 def batch_size(experiment: Experiment) -> int:
@@ -283,4 +322,5 @@ def initial_strategy(experiment: Experiment) -> Strategy:
         return strategy_at_exploitation(experiment, None)
     strategy: Strategy = make_strategy("random")
     preferring = experiment.space.preferred_part is not experiment.space
-    return PreferenceStrategy(strategy) if preferring else strategy
+    strategy = PreferenceStrategy(strategy) if preferring else strategy
+    return PredictedStrategy(strategy, experiment)

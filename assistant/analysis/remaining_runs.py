@@ -203,7 +203,7 @@ def draw_futures(experiment: Experiment, now_s: float) -> DrawnFutures:
     rng = np.random.default_rng(random_stream(experiment.opened.seed, "forecast", 0))
     opened = experiment.opened
     charged_runs = [run for run in experiment.runs if run.is_charged]
-    n_over = sum(run.ended_s is not None for run in charged_runs)
+    n_over = experiment.n_ended
     over = [run for run in charged_runs if run.duration_s is not None]
     going = [run for run in charged_runs if run.state is RunState.RUNNING]
     elapsed_s = [max(0.0, now_s - (run.started_s or now_s)) for run in going][: opened.workers]
@@ -258,7 +258,7 @@ def count_remaining(
     draws: dict[Term, Floats] = {}
     unknown = ""
     if sla.max_runs is not None:
-        left = np.full(DRAWS, float(max(0, sla.max_runs - course.over)))
+        left = np.full(DRAWS, float(sla.remaining_runs(course.over) or 0))
         draws["max_runs"] = left
         terms.append(TermForecast("max_runs", sla.max_runs, course.over, interval(left)))
     if sla.deadline_s is not None:

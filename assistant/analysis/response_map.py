@@ -29,6 +29,7 @@ from strategies import (
     ParameterSpace,
     Region,
 )
+from strategies.gp.run_interval import LEAST_RUNS, Point, interval_words
 from strategies.steering.regions import squared_radius
 
 Ids = NDArray[np.int64]
@@ -191,23 +192,23 @@ def _by_rank(parameter: Parameter) -> list[int]:
     return sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
 
 
-def arrange_axes(space: ParameterSpace, shares: Mapping[str, float]) -> Fold:
+def arrange_axes(space: ParameterSpace, weights: Mapping[str, float]) -> Fold:
     """Assign parameters to two axes so that the map is as nearly square as possible.
 
-    The parameters with the greatest shares are outermost. If not all fit, the others are on no
+    The parameters with the greatest weights are outermost. If not all fit, the others are on no
     axis.
 
     Args:
         space: space to fold; parameters with one level are on no axis.
-        shares: share of the variation by parameter, 0 by default; see `AnovaModel.shares`.
+        weights: how much a parameter matters, 0 by default; see `effects.parameter_ranges`.
     """
-    by_share = sorted(
+    by_weight = sorted(
         (p for p in space.parameters if 1 < p.n_levels <= MOST_ALONG),
-        key=lambda p: (-shares.get(p.name, 0.0), space.names.index(p.name)),
+        key=lambda p: (-weights.get(p.name, 0.0), space.names.index(p.name)),
     )
     axis_parameters: list[Parameter] = []
     n_cells = 1
-    for parameter in by_share:
+    for parameter in by_weight:
         if n_cells * parameter.n_levels <= MOST_CELLS:
             axis_parameters.append(parameter)
             n_cells *= parameter.n_levels
@@ -355,12 +356,20 @@ def from_key(space: ParameterSpace, key: str, rest: Mapping[str, Level]) -> Conf
     return space.from_values({**rest, **names})
 
 
-FEW = 2
-
+FEW = LEAST_RUNS  # Fewest results from which a value is predicted
 
 FEW_DURATIONS = 5
 
 _LEAST_S = 1e-6
+
+
+def interval_name(experiment: Experiment, point: Point) -> str:
+    """Return what intervals of one run are called, such as "95 % interval".
+
+    By the level that was measured under the present strategy: of what it suggests ("chosen"), or
+    of other configurations ("random").
+    """
+    return interval_words(experiment.steering.strategy, point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +393,7 @@ class ExpectedMeasureArrays:
 def expected_measure(
     experiment: Experiment, configuration: Configuration
 ) -> ExpectedMeasure | None:
-    """Predict the value of one run of a configuration; None with fewer than two results.
+    """Predict the value of one run of a configuration; None with fewer than `FEW` results.
 
     Of two measures it is the first; constraints are not part of it.
     Raises SpaceError if the configuration is not of the experiment's space.
@@ -393,6 +402,7 @@ def expected_measure(
     if model is None or len(model.ids) < FEW:
         return None
     prediction = model.predict(configuration)
+    assert prediction.interval is not None  # there are `FEW` results  # noqa: S101
     value_of = experiment.opened.objective.value_of
     ends = [value_of(end) for end in prediction.interval]
     return ExpectedMeasure(value_of(prediction.value), min(ends), max(ends))
@@ -401,7 +411,7 @@ def expected_measure(
 def expected_measures(
     experiment: Experiment, level_ids: NDArray[np.int64], over: tuple[int, ...] = ()
 ) -> ExpectedMeasureArrays | None:
-    """Predict the values of many configurations; None with fewer than two results.
+    """Predict the values of many configurations; None with fewer than `FEW` results.
 
     ``level_ids`` is int64 [n, parameters], a configuration a row. Parameters at the positions
     ``over`` are ignored: value and interval are then those of the mean over all their levels.
@@ -424,12 +434,12 @@ def expected_durations(
 ) -> tuple[ExpectedMeasure, ...] | None:
     """Predict the duration of a run of each configuration in seconds; None with too few durations.
 
-    The model is that of `expected_measure`, for the logarithms of the durations; the run limit caps
-    it. None below five durations, or if they do not differ.
+    The model is that of `expected_measure`; the run limit caps it. None below five durations, or
+    if they do not differ.
     Raises SpaceError if a configuration is not of the experiment's space.
     """
     observations = [
-        Observation(run.configuration, -math.log(max(run.duration_s, _LEAST_S)))
+        Observation(run.configuration, -max(run.duration_s, _LEAST_S))
         for run in experiment.runs
         if run.is_charged and run.outcome is not None and run.duration_s is not None
     ]
@@ -443,10 +453,7 @@ def expected_durations(
     expected = []
     for configuration in configurations:
         prediction = model.predict(configuration)
-        high, low = (_seconds(end, limit_s) for end in prediction.interval)
-        expected.append(ExpectedMeasure(_seconds(prediction.value, limit_s), low, high))
+        assert prediction.interval is not None  # there are five results  # noqa: S101
+        high, low = (min(-end, limit_s) for end in prediction.interval)
+        expected.append(ExpectedMeasure(min(-prediction.value, limit_s), low, high))
     return tuple(expected)
-
-
-def _seconds(quality: float, limit_s: float) -> float:
-    return min(math.exp(min(-quality, 700.0)), limit_s)

@@ -1,9 +1,14 @@
 """Warning that the goal or budget will be missed: when it is due, its text, and its suggestions.
 
+With a goal the calibrated forecast warns, or the lack of one: nothing feasible, or no chance.
+Without a goal the chance warns that the end of the budget leaves much on the table. The Copper
+paper's rule warns where it is chosen, and under strategies that its change was measured to help.
 The words describe how studies like this one ended; they never predict an effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -12,8 +17,9 @@ from assistant.analysis.alternatives import (
     events_of_alternative,
     find_alternatives,
 )
-from assistant.analysis.calibration import ForecastCalibration, load_calibration
+from assistant.analysis.calibration import ForecastCalibration, MissModel, load_calibration
 from assistant.analysis.forecast import forecast
+from assistant.analysis.forecast_features import LEAST_RUNS
 from assistant.analysis.paper_forecast import executed_runs, paper_forecast
 from assistant.analysis.recommendation import current_strategy, strategy_at_exploitation
 from assistant.core.commands import random_stream
@@ -30,18 +36,23 @@ from assistant.core.experiment import Experiment
 from assistant.core.forecast import (
     LIKELY,
     ON_TRACK,
+    SUFFICES,
     VERY_LIKELY,
     Forecast,
     PaperForecast,
     PastWarning,
     WarningCheck,
     band_words,
+    is_late,
     is_warning_due,
     percent,
     share_phrase,
 )
+from assistant.core.objective import Constraint, Measure
 from assistant.core.run import RunState
 from strategies import Suggestion
+
+Basis: TypeAlias = Literal["paper", "forecast", "end", "nothing_feasible", "silent"]
 
 
 def verdict(miss: float, band: tuple[float, float]) -> str:
@@ -63,7 +74,7 @@ def verdict(miss: float, band: tuple[float, float]) -> str:
 
 
 def warning_text(forecast: Forecast) -> str:
-    """Return the text of a warning: miss probability, distance to the goal, Copper paper's rule.
+    """Return the text of a warning: miss probability, and distance to the goal.
 
     Raises ValueError if the forecast has no chance.
     """
@@ -72,22 +83,21 @@ def warning_text(forecast: Forecast) -> str:
         raise ValueError("a forecast that is silent gives no warning")
     low, high = goal.band
     sentences = [verdict(1.0 - goal.chance, (1.0 - high, 1.0 - low))]
-    facts = []
     if goal.steps_away is not None:
-        facts.append(f"the goal is {_steps(goal.steps_away)} beyond your best")
-    left = None if forecast.remaining is None else forecast.remaining.median
-    if left is not None:
-        facts.append("1 run is left" if round(left) == 1 else f"{left:.0f} runs are left")
-    if goal.if_doubled is not None and left is not None:
-        facts.append(
-            f"doubling them raises the chance from {percent(goal.chance)} to "
-            f"{percent(goal.if_doubled)}"
-        )
-    if facts:
-        text = "; ".join(facts)
-        sentences.append(f"{text[0].upper()}{text[1:]}.")
-    sentences += [f"{caution[0].upper()}{caution[1:]}." for caution in forecast.cautions]
-    return " ".join([*sentences, paper_words(forecast)])
+        sentences.append(f"The goal is {_steps(goal.steps_away)} beyond your best.")
+    sentences.append(_left_sentence(forecast, goal.chance, goal.if_doubled))
+    return " ".join([*sentences, *map(_sentence, forecast.cautions)])
+
+
+def _left_sentence(forecast: Forecast, chance: float, if_doubled: float | None) -> str:
+    text = _left_words(forecast)
+    if if_doubled is not None and forecast.remaining is not None:
+        text += f"; doubling them raises the chance from {percent(chance)} to {percent(if_doubled)}"
+    return _sentence(text)
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}."
 
 
 def proposal(change: Alternative) -> str:
@@ -101,27 +111,27 @@ def proposal(change: Alternative) -> str:
     return f"{change.text}: the chance would be {percent(change.chance)}"
 
 
-def paper_words(forecast: Forecast) -> str:
-    """Return one sentence with the forecast by the Copper paper's rule (section 3.2)."""
-    result = {
-        True: "predicts a miss",
-        False: "predicts no miss",
-        None: "has no result, since the pending runs or the runs left cannot be counted",
-    }[forecast.paper.is_miss]
-    return f"The paper's rule (uncalibrated) {result}."
-
-
 def _steps(steps: float) -> str:
     rounded = float(f"{steps:.2g}")
     number = f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"  # never 1.1e+02
     return "1 step" if number == "1" else f"{number} steps"
 
 
-REMIND_AFTER = 5  # Runs after an ignored warning by the paper's rule until it is repeated
+REMIND_AFTER = 5  # Runs after a warning by the paper's rule until it may be repeated
 
 UNTESTED_WARN = 0.8
 """Miss probability that warns under a strategy without a threshold: of one threshold for all
 strategies 0.80 to 0.825 were measured best (``python -m benchmarks.forecast``)."""
+
+
+LEAST_SHARE = 0.4  # Share of a small budget from which "nothing feasible" is a warning
+
+RELAX = (
+    "Relax a constraint in a new sweep that takes over these results, open other levels, or allow "
+    "more runs."
+)
+
+SILENT_FROM = 0.5  # Share of the budget from which a goal without a forecast is a warning
 
 
 def build_warning(
@@ -132,10 +142,29 @@ def build_warning(
     Where the forecast warns, its check comes first, due or not, because it decides later warnings.
     The experiment includes the new suggestions; ``n`` others are proposed instead.
     """
-    if experiment.warning_policy.warns_by_forecast(experiment.sla):
-        return _advise_by_forecast(experiment, n, now_s, rng)
-    warning = _advise_by_paper(experiment, n, now_s, rng)
-    return () if warning is None else (WarningIssued(now_s, warning),)
+    policy, coefficients = experiment.warning_policy, load_calibration()
+    helps = not policy.warns_by_forecast(experiment.sla) and (
+        paper_rule_helps(experiment, coefficients) and not _is_infeasible(experiment)
+    )
+    if policy.rule == "paper" or helps:
+        warning = _advise_by_paper(experiment, n, now_s, rng)
+        return () if warning is None else (WarningIssued(now_s, warning),)
+    return _advise_by_forecast(experiment, n, now_s, rng, coefficients)
+
+
+def paper_rule_helps(experiment: Experiment, coefficients: ForecastCalibration) -> bool:
+    """Return whether the change of the paper's rule was measured to help the present strategy."""
+    steering, level = experiment.steering, experiment.warning_policy.advised
+    if level not in coefficients.goal.exploitation.get(steering.strategy, {}):
+        return False
+    with_regions = coefficients.goal.offset(steering.strategy, level)
+    return with_regions < coefficients.goal.offset(steering.strategy)
+
+
+def _is_infeasible(experiment: Experiment) -> bool:
+    """Return whether there are results, and none of them meets every constraint."""
+    summaries = experiment.summaries.values()
+    return bool(summaries) and not any(summary.outcome.feasible for summary in summaries)
 
 
 def next_batch(
@@ -175,24 +204,27 @@ def next_batch(
 
 
 def _advise_by_forecast(
-    experiment: Experiment, n: int, now_s: float, rng: np.random.Generator
+    experiment: Experiment,
+    n: int,
+    now_s: float,
+    rng: np.random.Generator,
+    coefficients: ForecastCalibration,
 ) -> tuple[Event, ...]:
-    coefficients = load_calibration()
-    current_forecast = forecast(experiment, now_s, calibration=coefficients)
-    check, before = warning_check(experiment, current_forecast), experiment.checks
-    events: tuple[Event, ...] = ()
+    current = forecast(experiment, now_s, calibration=coefficients)
+    check, before = warning_check(experiment, current), experiment.checks
     if before and check.used <= before[-1].used:
         return ()  # nothing has ended since, so this is no new check
-    if check.miss is None and (not before or before[-1].miss is None):
-        return ()  # still without a chance
-    events = (ForecastChecked(now_s, check),)
-    if not is_warning_due(
-        (*before, check), _threshold(experiment, coefficients), _last(experiment)
-    ):
+    events: tuple[Event, ...] = ()
+    if check.miss is not None or (before and before[-1].miss is not None):
+        events = (ForecastChecked(now_s, check),)
+    reason = _reason(experiment, current, coefficients, (*before, check))
+    if reason is None:
         return events
-    proposed = find_alternatives(
-        AlternativeSearch(experiment, current_forecast, now_s, coefficients)
-    )
+    basis, title, text = reason
+    proposed = find_alternatives(AlternativeSearch(experiment, current, now_s, coefficients))
+    if not proposed and basis in ("forecast", "end"):
+        easier = "Choose an easier goal, or open" if basis == "forecast" else "Open"
+        text += f" No examined change raises the chance. {easier} other levels."
     proposal: tuple[Suggestion, ...] = ()
     first = proposed[0] if proposed else None
     if first is not None and experiment.remaining_runs != 0:
@@ -203,38 +235,190 @@ def _advise_by_forecast(
         exploitation = first.steering.exploitation
     warning = MissWarning(
         number=len(experiment.warnings) + 1,
-        forecast=current_forecast.paper,
+        forecast=current.paper,
         exploitation=exploitation,
         suggestions=proposal,
-        text=warning_text(current_forecast),
-        basis="forecast",
-        outlook=current_forecast,
+        text=text,
+        basis=basis,
+        outlook=current,
         alternatives=proposed,
+        title=title,
     )
     return (*events, WarningIssued(now_s, warning))
 
 
-def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
-    """Return a `WarningCheck`: runs used, runs left, and the miss probability of a forecast."""
-    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
-    used = sum(run.source != "imported" for run in over)
-    left = None if forecast.remaining is None else forecast.remaining.median
-    return WarningCheck(used, left, forecast.miss)
+def _reason(
+    experiment: Experiment,
+    current: Forecast,
+    coefficients: ForecastCalibration,
+    checks: Sequence[WarningCheck],
+) -> tuple[Basis, str, str] | None:
+    """Return the basis, title and text of the warning that is due now; None if none is."""
+    check, goal = checks[-1], current.goal
+    total = check.used + (check.left or 0.0)
+    is_early = check.left is None or not is_late(check.used, check.left)
+    if _is_infeasible(experiment):
+        least = LEAST_RUNS if check.left is None else min(LEAST_RUNS, LEAST_SHARE * total)
+        is_due = is_early and check.used >= least
+        text = nothing_feasible_text(experiment, current)
+        return _once(experiment, "nothing_feasible", "Nothing feasible yet", text, is_due=is_due)
+    if goal is not None and goal.chance is None:
+        is_due = check.left is not None and is_early
+        is_due = is_due and check.used >= max(LEAST_RUNS, SILENT_FROM * total)
+        title = "The goal is not reached, and no chance can be given"
+        return _once(experiment, "silent", title, silent_text(experiment, current), is_due=is_due)
+    model = coefficients.end if goal is None else coefficients.goal
+    last = _last(experiment, "end" if goal is None else "forecast")
+    if check.miss is None or not is_warning_due(checks, _threshold(experiment, model), last):
+        return None
+    if goal is None:
+        return "end", "The budget will probably end too early", end_text(current)
+    return "forecast", "The goal will probably be missed", warning_text(current)
 
 
-def _threshold(experiment: Experiment, coefficients: ForecastCalibration) -> float:
-    warn_at = experiment.warning_policy.warn_at
-    return (
-        coefficients.warn.get(experiment.steering.strategy, UNTESTED_WARN)
-        if warn_at is None
-        else warn_at
+def _once(
+    experiment: Experiment, basis: Basis, title: str, text: str, *, is_due: bool
+) -> tuple[Basis, str, str] | None:
+    """Return a warning that is repeated only after a change of the settings."""
+    last = next((w for w in reversed(experiment.warnings) if w.basis == basis), None)
+    if not is_due or (last is not None and last.forecast.at_s >= experiment.settings_changed_s):
+        return None
+    return basis, title, text
+
+
+def nothing_feasible_text(experiment: Experiment, forecast: Forecast) -> str:
+    """Return the text of a warning that no run met every constraint, with what to change."""
+    n = len(experiment.runs_in(RunState.COMPLETED))
+    none = "The 1 completed run violates" if n == 1 else f"All {n} completed runs violate"
+    return " ".join(
+        (
+            f"{none} a constraint; {_left_words(forecast)}.",
+            *relaxations(experiment),
+            RELAX,
+        )
     )
 
 
-def _last(experiment: Experiment) -> PastWarning | None:
+def relaxations(experiment: Experiment) -> tuple[str, ...]:
+    """Return one sentence per constraint: the least relaxation that makes a run feasible.
+
+    Only runs count that violate no other constraint. Without such a run it is one sentence, with
+    the bounds that the run of least violation needs; none if no run violates a constraint.
+    """
+    constraints = experiment.opened.objective.constraints
+    violations = [
+        (run.outcome.violation, run.id, run.outcome.measures, violated)
+        for run in experiment.runs
+        if run.outcome is not None
+        and (violated := [c for c in constraints if c.violation(run.outcome.measures) > 0])
+    ]
+    violations.sort(key=lambda entry: entry[:2])
+    nearest = {
+        constraint: next(entry for entry in violations if entry[3] == [constraint])
+        for constraint in constraints
+        if any(violated == [constraint] for *_, violated in violations)
+    }
+    return tuple(
+        f"Run {run_id} would be feasible with "
+        f"{' and '.join(_bound(constraint, measures) for constraint in violated)}."
+        for _, run_id, measures, violated in nearest.values() or violations[:1]
+    )
+
+
+def _bound(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
+    """Return the bound, rounded to 5 digits away from the old one, that a run's measures meet."""
+    name, value, most = constraint.measure, measures[constraint.measure], constraint.at_most
+    if not isinstance(value, int | float):
+        raise ValueError(f"the measure '{name}' is no number")
+    is_above = most is not None and value > most
+    digits = Context(prec=5, rounding=ROUND_CEILING if is_above else ROUND_FLOOR)
+    bound = float(digits.create_decimal_from_float(value))
+    side, old = ("most", most) if is_above else ("least", constraint.at_least)
+    return f"'{name}' at {side} {_number(bound)} (now {_number(old or 0.0)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}".removesuffix(".0")
+
+
+def silent_text(experiment: Experiment, forecast: Forecast) -> str:
+    """Return the text of a warning that a goal is not reached and has no forecast.
+
+    Raises ValueError without a goal.
+    """
+    goal, best, unit = experiment.sla.goal, experiment.best, experiment.opened.objective.unit
+    if goal is None:
+        raise ValueError("a warning about a goal needs a goal")
+    unit = f" {unit}" if unit else ""
+    value = None if best is None or best.outcome is None else best.outcome.value
+    so_far = "" if value is None else f"; the best so far is {value:,.6g}{unit}"
+    return " ".join(
+        (
+            f"No run has reached {goal:,.6g}{unit}{so_far}.",
+            _sentence(f"no chance can be given: {forecast.silence}"),
+            _sentence(_left_words(forecast)),
+            *relaxations(experiment),
+            "Allow more runs, choose an easier goal, or open other levels.",
+        )
+    )
+
+
+def end_text(forecast: Forecast) -> str:
+    """Return the text of a warning that the budget ends too early, without a goal.
+
+    Raises ValueError if the forecast has no such chance.
+    """
+    end = forecast.end
+    if end is None or end.miss is None or end.band is None:
+        raise ValueError("a forecast that is silent gives no warning")
+    band = band_words((1.0 - end.band[1], 1.0 - end.band[0]))
+    if_doubled = None if end.if_doubled is None else 1.0 - end.if_doubled
+    return " ".join(
+        (
+            f"The chance that the budget suffices is {percent(1.0 - end.miss)}",
+            f"({band} depending on the space).",
+            SUFFICES,
+            _left_sentence(forecast, 1.0 - end.miss, if_doubled),
+            *map(_sentence, forecast.cautions),
+        )
+    )
+
+
+def _left_words(forecast: Forecast) -> str:
+    left = None if forecast.remaining is None else forecast.remaining.median
+    if left is None:
+        return "the number of runs left is unknown"
+    return "1 run is left" if round(left) == 1 else f"{left:.0f} runs are left"
+
+
+def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
+    """Return a `WarningCheck`: runs used, runs left, and the miss probability of a forecast.
+
+    Without a goal it is the probability that the end of the budget leaves much on the table.
+    """
+    over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
+    used = sum(run.source != "imported" for run in over)
+    left = None if forecast.remaining is None else forecast.remaining.median
+    return WarningCheck(used, left, _miss(forecast))
+
+
+def _miss(forecast: Forecast) -> float | None:
+    if forecast.goal is not None:
+        return forecast.miss
+    return None if forecast.end is None else forecast.end.miss
+
+
+def _threshold(experiment: Experiment, model: MissModel) -> float:
+    warn_at = experiment.warning_policy.warn_at
+    return (
+        model.warn.get(experiment.steering.strategy, UNTESTED_WARN) if warn_at is None else warn_at
+    )
+
+
+def _last(experiment: Experiment, basis: Basis) -> PastWarning | None:
     for warning in reversed(experiment.warnings):
-        miss = None if warning.outlook is None else warning.outlook.miss
-        if warning.basis == "forecast" and miss is not None:
+        miss = None if warning.outlook is None else _miss(warning.outlook)
+        if warning.basis == basis and miss is not None:
             return PastWarning(warning.forecast.executed, miss)
     return None
 
@@ -244,9 +428,9 @@ def _advise_by_paper(
 ) -> MissWarning | None:
     """Return a warning by the paper's rule with a proposal; None if none is due.
 
-    It is due when the forecast is a miss, the share `WarningPolicy.warn_from` of the budget is
-    spent, and an ignored warning is 5 runs old. Where all runs go inside the regions already, it
-    can only propose more runs or fewer levels.
+    It is due when the forecast is a miss and the share `WarningPolicy.warn_from` of the budget is
+    spent. It is repeated only when more runs are missing or the settings changed. Where all runs
+    go inside the regions already, it can only propose more runs or fewer levels.
     """
     policy, steering = experiment.warning_policy, experiment.steering
     if not experiment.sla.is_limited or not _is_late(experiment):
@@ -267,6 +451,7 @@ def _advise_by_paper(
         exploitation=exploitation,
         suggestions=proposal,
         text=paper_warning_text(paper, exploitation, steering.exploitation),
+        title=paper_warning_title(paper),
     )
 
 
@@ -276,11 +461,27 @@ def _is_late(experiment: Experiment) -> bool:
 
 
 def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
-    last = experiment.warnings[-1] if experiment.warnings else None
-    answer = None if last is None else experiment.answer_to(last)
-    if last is None or answer is None or answer.answer != "ignored":
+    """Return whether the warning is the first, or something changed since the last one."""
+    last = next((one for one in reversed(experiment.warnings) if one.basis == "paper"), None)
+    if last is None or last.forecast.at_s < experiment.settings_changed_s:
         return True
-    return paper.executed >= last.forecast.executed + REMIND_AFTER
+    is_worse = (paper.shortfall or 0) > (last.forecast.shortfall or 0)
+    return is_worse and paper.executed >= last.forecast.executed + REMIND_AFTER
+
+
+def _tightest(paper: PaperForecast) -> str:
+    if paper.remaining_by_deadline is not None and paper.remaining == paper.remaining_by_deadline:
+        return "deadline"
+    if paper.remaining_by_cost is not None and paper.remaining == paper.remaining_by_cost:
+        return "cost limit"
+    return "budget"
+
+
+def paper_warning_title(paper: PaperForecast) -> str:
+    """Return what the Copper paper's rule (section 3.2) predicts to be missed, as a clause."""
+    small = {"deadline": "early", "cost limit": "low", "budget": "small"}[_tightest(paper)]
+    planned = "your plan" if paper.basis == "plan" else "the regions of good results"
+    return f"The {_tightest(paper)} is too {small} for {planned}"
 
 
 def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | None) -> str:
@@ -295,11 +496,7 @@ def paper_warning_text(paper: PaperForecast, exploitation: float, now: float | N
         f"{_regions(paper)}",
         "plan": f"{configurations} of your plan {have} no run yet",
     }[paper.basis]
-    tighter = "the budget"
-    if paper.remaining_by_deadline is not None and paper.remaining == paper.remaining_by_deadline:
-        tighter = "the deadline"
-    elif paper.remaining_by_cost is not None and paper.remaining == paper.remaining_by_cost:
-        tighter = "the cost limit"
+    tighter = f"the {_tightest(paper)}"
     more = "a higher cost limit" if tighter == "the cost limit" else "a later deadline"
     change = "" if now is None else f" instead of {now:.0%}"
     left = "1 run" if paper.remaining == 1 else f"{paper.remaining} runs"

@@ -190,7 +190,7 @@ def sentence(
 
 def _chances(before: Forecast, after: Forecast) -> str:
     if after.goal is None:
-        return "No goal is set, so no chance is shown."
+        return _end_chances(before, after)
     if after.goal.reached_by is not None:
         return f"Run {after.goal.reached_by} reached this goal already."
     if after.goal.chance is None:
@@ -208,6 +208,20 @@ def _chances(before: Forecast, after: Forecast) -> str:
         return f"The chance to reach the goal would stay at {now}{spread}."
     rises = "rise" if after.goal.chance > was else "fall"
     return f"The chance to reach the goal would {rises} from {percent(was)} to {now}{spread}."
+
+
+def _end_chances(before: Forecast, after: Forecast) -> str:
+    """Return text on the change of the chance that the budget suffices, without a goal."""
+    if after.end is None or after.end.miss is None:
+        why = "" if after.end is None else f": {after.end.silence}"
+        return f"No goal is set, and whether the budget suffices is unknown{why}."
+    now = percent(1.0 - after.end.miss)
+    was_miss = None if before.end is None or before.goal is not None else before.end.miss
+    if was_miss is None or percent(1.0 - was_miss) == now:
+        return f"The chance that the budget suffices would be {now}."
+    rises = "rise" if after.end.miss < was_miss else "fall"
+    was = percent(1.0 - was_miss)
+    return f"The chance that the budget suffices would {rises} from {was} to {now}."
 
 
 def _runs(inside: tuple[RegionRuns, ...], outside: int | None) -> str:

@@ -20,7 +20,7 @@ ERR = Console(stderr=True, highlight=False, markup=False)
 
 EXIT_BAD_INPUT = 2
 EXIT_NOTHING_FEASIBLE = 3
-EXIT_TRIAL_FAILED = 4
+EXIT_PROGRAM_FAILED = 4
 EXIT_INTERRUPTED = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

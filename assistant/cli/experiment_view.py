@@ -1,6 +1,7 @@
 """View of an experiment in the terminal: live progress, summary at the end, open warning."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from assistant.analysis.broken_program import broken_program
+from assistant.analysis.experiment_state import (
+    ExecutionStatus,
+    ExperimentState,
+    NextStep,
+    experiment_state,
+)
 from assistant.analysis.prediction_record import PredictionScoreboard
 from assistant.analysis.recommendation import Recommendation
 from assistant.analysis.warning import proposal
@@ -24,9 +32,11 @@ from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
 from assistant.core.objective import SecondObjective
 from assistant.core.ports import Store
-from assistant.core.run import Run, RunState
+from assistant.core.run import Run
 from assistant.presentation.report.data import ReportData
+from assistant.presentation.tables.experiment_summary import gain_words
 from assistant.presentation.tables.sla import unknown_cost
+from assistant.presentation.text.comparison import compare_best
 from assistant.presentation.text.forecast import chance_words
 from assistant.presentation.text.number_format import level, number, quantity
 from assistant.service.store_connection import open_store
@@ -42,8 +52,13 @@ CHANCE_EVERY_S = 1.0  # between two forecasts, because a forecast may take longe
 class LiveView:
     """A live view of a sweep in progress: a table on a terminal, otherwise lines of text."""
 
-    def __init__(self, session: ExperimentQueries, console: Console) -> None:
-        self._session = session
+    def __init__(
+        self,
+        session: ExperimentQueries,
+        console: Console,
+        execution: Callable[[], ExecutionStatus] = lambda: ExecutionStatus(in_process=True),
+    ) -> None:
+        self._session, self._execution = session, execution
         self._console = console
         self._chance, self._chance_at_s = "", -CHANCE_EVERY_S
         self._warned_of_cost = False
@@ -64,30 +79,30 @@ class LiveView:
 
     def on_warning(self, warning: MissWarning) -> None:
         """Print a warning and its alternatives permanently above the live table."""
-        self._console.print(f"warning: {warning.text}", style="yellow", soft_wrap=True)
+        self._console.print(
+            f"warning: {warning.heading}. {warning.text}", style="yellow", soft_wrap=True
+        )
         for alternative in warning.alternatives:
             self._console.print(f"  - {proposal(alternative)}", style="yellow", soft_wrap=True)
 
     def _headline(self) -> Text:
         experiment = self._session.experiment
-        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
-        budget = experiment.sla.max_runs
-        text = Text(f"{over}/{budget} runs" if budget else f"{over} runs")
+        over, budget = experiment.n_ended, experiment.sla.max_runs
+        state = experiment_state(experiment, self._session.now_s(), self._execution())
+        done = f"{over}/{budget} runs" if budget else f"{over} runs"
+        text = Text(f"{done}   {state.icon} {state.name}")
         tariff = experiment.sla.tariff
         if tariff is not None and experiment.cost is not None:
             text.append(f"   {quantity(experiment.cost, tariff.unit)} spent")
         best = None if experiment.best is None else experiment.summary(experiment.best)
-        baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
         if best is None:
             return text
         objective = experiment.opened.objective
         text.append(f"   best {objective.wrapper} ")
         text.append(quantity(best.outcome.value, objective.unit), style="bold")
-        if not best.outcome.feasible:
-            text.append("  (violates a constraint)", style="red")
-        elif baseline and baseline.outcome.value:
-            change = (best.outcome.value - baseline.outcome.value) / abs(baseline.outcome.value)
-            text.append(f"  {change:+.1%} against current")
+        compared = gain_words(experiment)
+        if compared:
+            text.append(f"  {compared}", style="" if best.outcome.feasible else "red")
         if objective.second is not None:
             text.append(f"   {len(experiment.front)} on the Pareto front")
         text.append(self._chance_words())
@@ -106,7 +121,7 @@ class LiveView:
     def _picture(self) -> Group:
         experiment = self._session.experiment
         budget = experiment.sla.max_runs or max(len(experiment.runs), 1)
-        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        over = experiment.n_ended
         bar = ProgressBar(total=budget, completed=over, width=60, complete_style="orange3")
         return Group(self._headline(), bar, self._latest())
 
@@ -122,12 +137,15 @@ class LiveView:
         second = experiment.opened.objective.second
         if second is not None:
             table.add_column(str(second.wrapper), justify="right")
-        table.add_column("constraints")
+        constrained = bool(experiment.opened.objective.constraints)
+        table.add_column("constraints" if constrained else "")
         for run in experiment.runs[-N_LATEST:]:
             values = [level(value) for value in space.values(run.configuration).values()]
             leads = best is not None and best.id == run.id
             style = "bold orange3" if leads else "dim" if run.outcome is None else ""
-            table.add_row(str(run.id), run.source, *values, *_result(run, second), style=style)
+            table.add_row(
+                str(run.id), run.source, *values, *_result(run, second, constrained), style=style
+            )
         return table
 
     def __enter__(self) -> Self:
@@ -146,29 +164,28 @@ class LiveView:
             self._live.__exit__(kind, error, trace)
 
 
-def _result(run: Run, second: SecondObjective | None) -> tuple[str, ...]:
+def _result(run: Run, second: SecondObjective | None, constrained: bool) -> tuple[str, ...]:
     also = () if second is None else ("",)
     if run.outcome is None:
         return (run.state.value, *also, run.failure or run.cancelled or "")
     if second is not None:
         also = (number(run.outcome.second_value),)
     met = "met" if run.outcome.feasible else f"violated by {run.outcome.violation:.0%}"
-    early = "" if run.stopped is None else ", stopped early"
-    return (number(run.outcome.value), *also, met + early)
-
-
-N_EFFECTS = 3
+    early = [] if run.stopped is None else ["stopped early"]
+    return (number(run.outcome.value), *also, ", ".join([met] * constrained + early))
 
 
 def summary(experiment: Experiment, data: ReportData, report: Path | None) -> dict[str, Any]:
     """Return the result of a sweep as a JSON object."""
     best, baseline = experiment.best, experiment.baseline
+    compared = compare_best(experiment)
     return {
         "experiment": data.experiment_id,
         "name": data.name,
         "verdict": data.answer.verdict,
         "headline": data.answer.headline,
         "improvement": data.answer.improvement,
+        "comparison": None if compared is None else compared.text,
         "objective": data.objective,
         "baseline": _run(experiment, baseline),
         "best": _run(experiment, best),
@@ -180,9 +197,12 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
             "failed": data.n_failed,
         },
         "sla": [asdict(use) for use in data.sla],
+        "effects": None if data.effects is None else asdict(data.effects.ranking),
         "space": {"size": data.space_size, "allowed": data.allowed_size},
         "trust": None if data.trust is None else _trust(data.trust.record),
         "finished": data.finished,
+        "broken_program": broken_program(experiment),
+        "state": data.state.as_json(),
         "report": None if report is None else str(report),
     }
 
@@ -243,17 +263,11 @@ def print_summary(data: ReportData, report: Path) -> None:
         OUT.print(table)
     if data.front:
         _print_front(data)
-    ranged = [effect for effect in data.effects if effect.range_value is not None]
-    if ranged:
-        parts = [
-            f"{effect.parameter} ({quantity(effect.range_value, data.unit)} between its levels)"
-            for effect in ranged[:N_EFFECTS]
-        ]
-        OUT.print(f"  Largest effects: {', '.join(parts)}.", soft_wrap=True)
+    if data.effects is not None:
+        OUT.print(f"  {data.effects.ranking.sentence}", soft_wrap=True)
     for use in data.sla:
         OUT.print(f"  SLA: {use.agreed}; {use.used_text} ({use.verdict}).", soft_wrap=True)
-    if data.finished:
-        OUT.print(f"  Stopped: {data.finished}.", soft_wrap=True)
+    OUT.print(f"  {data.state.icon} {data.state.sentence}", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)
 
 
@@ -279,6 +293,7 @@ def warning_object(experiment: Experiment) -> dict[str, Any] | None:
     return {
         "number": warning.number,
         "basis": warning.basis,
+        "title": warning.heading,
         "text": warning.text,
         "alternatives": [
             {
@@ -297,15 +312,41 @@ def print_warning(experiment: Experiment, console: Console, store: Path | None) 
     warning = experiment.open_warning
     if warning is None or experiment.finished is not None:
         return
-    console.print(f"warning: {warning.text}", style="yellow", soft_wrap=True)
+    console.print(f"warning: {warning.heading}. {warning.text}", style="yellow", soft_wrap=True)
     for i, alternative in enumerate(warning.alternatives, 1):
         console.print(f"  {i}. {proposal(alternative)}", soft_wrap=True)
     where = "" if store is None else f" --store {store}"
-    accept = (
-        " --accept 1 (or" if warning.basis == "paper" or warning.alternatives else " (--change,"
-    )
-    answer = f"copperline steer {experiment.opened.experiment_id}{where}{accept} --ignore)"
-    console.print(f"Answer it with: {answer}", soft_wrap=True)
+    options = " --ignore"
+    if warning.basis == "paper" or warning.alternatives:
+        options = " --accept 1 (or --ignore)"
+    elif warning.basis in ("forecast", "end"):
+        options = " (--change, --ignore)"
+    answer = f"copperline steer {experiment.opened.experiment_id}{where}{options}"
+    step = NextStep.ANSWER.removesuffix(".")
+    console.print(f"{step} with: {answer}", soft_wrap=True)
+
+
+def stored_state(session: ExperimentQueries, store: Path | None) -> ExperimentState:
+    """Return the present state of a stored experiment, whoever executes its runs."""
+    opened = open_store(existing(store), take_key=False)
+    try:
+        execution = opened.execution(session.id)
+    finally:
+        opened.close()
+    return experiment_state(session.experiment, session.now_s(), execution)
+
+
+def print_state(state: ExperimentState, store: Path | None, console: Console = OUT) -> None:
+    """Print the state of an experiment with its reason, and the next step with its command."""
+    console.print(f"{state.icon} {state.sentence}", soft_wrap=True)
+    print_next_step(state, store, console)
+
+
+def print_next_step(state: ExperimentState, store: Path | None, console: Console = OUT) -> None:
+    """Print the next step of a person, with its command."""
+    where = "" if store is None else f" --store {store}"
+    command = f" with: {state.command}{where}" if state.command else "."
+    console.print(f"{state.next_step.removesuffix('.')}{command}", soft_wrap=True)
 
 
 def fresh_session(path: Path) -> Session:

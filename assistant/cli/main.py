@@ -265,7 +265,7 @@ app = typer.Typer(
     cls=RootGroup,
     help="Steer a parameter sweep: suggest configurations, run them, estimate effects, report."
     "\n\nExit codes: 0 done; 1 internal error; 2 bad input; 3 no feasible configuration; "
-    "4 the dry run failed; 130 interrupted.",
+    "4 the program failed (a sweep ends, or a dry run); 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

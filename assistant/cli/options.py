@@ -416,6 +416,14 @@ GoalOption = Annotated[
     ),
 ]
 AtGoal = Annotated[str | None, typer.Option(help="At the goal: stop or go_on.  [default: stop]")]
+KeepGoing = Annotated[
+    bool | None,
+    typer.Option(
+        "--keep-going/--no-keep-going",
+        help="Go on although the current configuration, or each of the first 3 runs, fails.",
+        show_default=False,
+    ),
+]
 RunLimit = Annotated[
     str | None,
     typer.Option(help="Time limit of a single run, e.g. 10m; a longer run fails.", metavar="TIME"),
@@ -447,6 +455,7 @@ class SlaOptions:
     cost_resources: str | None = None
     cost_measure: str | None = None
     cost_unit: str | None = None
+    keep_going: bool | None = None
 
     @property
     def is_given(self) -> bool:
@@ -463,6 +472,7 @@ class SlaOptions:
             "deadline": _unless_none(self.deadline),
             "goal": _number("--goal", self.goal),
             "at_goal": self.at_goal,
+            "keep_going": self.keep_going,
             "run_limit": _unless_none(self.run_limit),
         }
         cost = {
@@ -517,6 +527,8 @@ class SlaOptions:
             terms["goal"] = settings.goal
         if self.at_goal is not None:
             terms["at_goal"] = settings.at_goal
+        if self.keep_going is not None:
+            terms["keep_going"] = settings.keep_going
         if self.run_limit is not None:
             terms["run_limit_s"] = settings.run_limit
         if self.cost_limit is not None:

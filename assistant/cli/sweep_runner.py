@@ -11,16 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from agents import Follower
+from assistant.analysis.broken_program import broken_program
+from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
+    EXIT_PROGRAM_FAILED,
     OUT,
     print_json,
     say,
 )
 from assistant.cli.experiment_view import (
     LiveView,
+    print_next_step,
+    print_state,
     print_summary,
     print_warning,
     summary,
@@ -106,7 +111,7 @@ def run_external_sweep(
         session.set_auto_steering(AutoSteering(settings.batch, settings.initial, settings.warnings))
     session.start()
     try:
-        with LiveView(session, ERR) as view:
+        with LiveView(session, ERR, session.execution) as view:
 
             def on_event(event: Event) -> None:
                 if isinstance(event, WarningIssued):
@@ -119,10 +124,14 @@ def run_external_sweep(
             _linger(session)
     except KeyboardInterrupt:
         session.pause()
-        n = len(session.experiment.runs)
-        say(f"Stopped after {n} submitted runs; the completed runs are kept in {path}.")
-        say(f"Go on with: copperline resume {session.id} --store {path}")
+        _say_interrupted(session, path)
         raise
+
+
+def _say_interrupted(session: ExperimentQueries, path: Path) -> None:
+    n = len(session.experiment.runs)
+    say(f"Stopped after {n} submitted runs; the completed runs are kept in {path}.")
+    print_state(experiment_state(session.experiment, session.now_s()), path, ERR)
 
 
 def _linger(session: RemoteSession) -> None:
@@ -196,13 +205,17 @@ def _finish(
     target = report or Path("copperline-out") / f"{session.id}.html"
     data = collect(session.experiment, session.events())
     written = write_report(data, target)
+    is_broken = broken_program(session.experiment) is not None
     if as_json:
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
         if session.experiment.open_warning is not None and session.experiment.finished is None:
             print_warning(session.experiment, OUT, path)
-            OUT.print(f"Then go on with: copperline resume {session.id} --store {path}")
+        if is_broken:
+            print_next_step(data.state, path)
+    if is_broken:
+        return EXIT_PROGRAM_FAILED
     has_answer = data.answer.verdict not in ("no_runs", "nothing_feasible")
     return 0 if has_answer else EXIT_NOTHING_FEASIBLE
 
@@ -249,9 +262,7 @@ def _run(
             else:
                 session.finish(ended)
     except KeyboardInterrupt:
-        n = len(session.experiment.runs)
-        say(f"Stopped after {n} submitted runs; the completed runs are kept in {path}.")
-        say(f"Go on with: copperline resume {session.id} --store {path}")
+        _say_interrupted(session, path)
         raise
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.core import errors as assistant_errors
 from assistant.core.codec import decode_event, encode_event
 from assistant.core.errors import AccessDeniedError, AssistantError, ServiceError, StoreFullError
@@ -268,6 +269,19 @@ class HttpStore:
         return tuple(
             StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
             for entry in self._link.get("/v1/experiments")
+        )
+
+    def execution(self, experiment_id: str) -> ExecutionStatus:
+        """Return who executes an experiment's runs; raise ServiceError if no reply comes."""
+        reply = self._link.get(f"/v1/experiments/{experiment_id}/execution")
+        return ExecutionStatus(
+            active=reply["active"],
+            executes=reply["executes"],
+            notes=tuple(reply["notes"]),
+            external=reply["external"],
+            last_call_s=reply["last_call_s"],
+            workers=reply["workers"],
+            in_process=reply["in_process"],
         )
 
     def close(self) -> None:

@@ -10,11 +10,12 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Unpack
 
 from pydantic import TypeAdapter
 
+from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.analysis.recommendation import KEPT_RUNS
 from assistant.client.api import ApiClient, HttpStore
 from assistant.client.worker import HttpLeaseSource, run_leased
@@ -40,24 +41,6 @@ from assistant.session.session import ExperimentQueries
 from strategies import Level
 
 _WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionStatus:
-    """Status of run execution at the service: whether workers may lease runs, and notes.
-
-    Args:
-        active: whether workers may lease its runs.
-        executes: whether the service starts workers for it.
-        external: whether an external client takes its runs; then workers get none.
-        last_call_s: seconds since its last request; None if the service has received none.
-    """
-
-    active: bool
-    executes: bool
-    notes: tuple[str, ...] = ()
-    external: bool = False
-    last_call_s: float | None = None
 
 
 class RemoteSession(ExperimentQueries):
@@ -327,11 +310,7 @@ class RemoteSession(ExperimentQueries):
 
     def execution(self) -> ExecutionStatus:
         """Return the status of run execution at the service."""
-        reply = self._link.get(f"{self._path}/execution")
-        return ExecutionStatus(
-            reply["active"], reply["executes"], tuple(reply["notes"]), reply["external"],
-            reply["last_call_s"],
-        )  # fmt: skip
+        return self._kept.execution(self._name)
 
     def look(self) -> Experiment:
         """Return a copy of the experiment's current state."""

@@ -139,6 +139,7 @@ class SweepSettings(StrictModel):
     deadline: DurationS | None = None
     goal: float | None = Field(default=None, allow_inf_nan=False)
     at_goal: AtGoal = "stop"
+    keep_going: bool = False
     run_limit: DurationS | None = None
     cost: CostSettings | None = None
     exploitation: float | None = Field(default=None, ge=0, le=1)
@@ -181,6 +182,7 @@ class SweepSettings(StrictModel):
             goal=self.goal,
             run_limit_s=self.run_limit,
             at_goal=self.at_goal,
+            keep_going=self.keep_going,
         )
 
     def check_cost(self, application: Application, space: ParameterSpace) -> None:

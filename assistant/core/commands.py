@@ -214,12 +214,12 @@ def replicate_requests(
     """Return ``n`` requests that repeat a run, given by its number or its values.
 
     Raises:
-        ExperimentError: there is no such run, ``n`` is below 1, or results are deterministic.
+        ExperimentError: there is no such run, ``n`` is below 1, or results are deterministic and
+            one is there already.
         StrategyError: a value outside the space.
     """
     if type(n) is not int or n < 1:
         raise ExperimentError(f"a run is repeated a whole number of times from 1 on, not {n!r}")
-    refuse_if_deterministic(experiment)
     if isinstance(of, Mapping):
         configuration = experiment.space.from_values(of)
         runs = [run for run in experiment.runs if run.configuration == configuration]
@@ -230,6 +230,8 @@ def replicate_requests(
         first = runs[0]
     else:
         first = experiment.run(of)
+    if first.failure is None or experiment.summary(first) is not None:
+        refuse_if_deterministic(experiment)
     reason = reason or f"run {first.id} again"
     return (RunRequest(first.configuration, "replicate", reason),) * n
 

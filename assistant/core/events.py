@@ -213,6 +213,9 @@ class MissWarning:
     """Warning that the goal or budget will probably be missed, with alternatives.
 
     Args:
+        basis: what gave it: the paper's rule; the forecast of the goal; that of the end of the
+            budget, without a goal; no feasible result; a goal without a forecast.
+        title: what is missed, as a clause; empty in old event logs.
         forecast: forecast by the paper's rule at that moment.
         exploitation: exploitation level that accepting it sets; None leaves it as it is.
         suggestions: suggestions that replace the batch it came with.
@@ -225,9 +228,19 @@ class MissWarning:
     exploitation: float | None
     suggestions: tuple[Suggestion, ...]
     text: str
-    basis: Literal["paper", "forecast"] = "paper"
+    basis: Literal["paper", "forecast", "end", "nothing_feasible", "silent"] = "paper"
     outlook: Forecast | None = None
     alternatives: tuple[Alternative, ...] = ()
+    title: str = ""
+
+    @property
+    def heading(self) -> str:
+        """What is missed, also for a warning of an old event log."""
+        return self.title or (
+            "The budget is too small for the regions"
+            if self.basis == "paper"
+            else "The goal will probably be missed"
+        )
 
     @property
     def unattended(self) -> tuple["Answer", int | None]:

@@ -61,7 +61,6 @@ from assistant.core.sla import AutoSteering, Spending, Steering, spending
 from strategies import (
     AnovaModel,
     Configuration,
-    DesignModel,
     Knowledge,
     Level,
     Observation,
@@ -155,6 +154,7 @@ def _in(run: Run, *states: RunState) -> Run:
 
 RUN_EVENTS = get_args(RunEvent)
 WORKER_EVENTS = get_args(WorkerEvent)
+SETTING_EVENTS = (SteeringChanged, BudgetChanged, WarningPolicyChanged, SpaceChanged)
 
 
 class Experiment:
@@ -178,6 +178,8 @@ class Experiment:
         self.space = opened.space
         self.sla = opened.sla
         self.goal_set_after = 0  # runs that were over when the present goal was set
+        self.over_before_reopening = frozenset[int]()  # numbers of runs
+        self.settings_changed_s = opened.at_s  # steering, SLA, warning policy or space
         self.steering = opened.steering
         self.warning_policy = opened.warning_policy
         self.plan: Mapping[str, tuple[Level, ...]] = {}
@@ -230,8 +232,12 @@ class Experiment:
                 self._finished = event
             case ExperimentReopened():
                 self._finished = None
+                over = self.runs_in(RunState.COMPLETED, RunState.FAILED)
+                self.over_before_reopening = frozenset(run.id for run in over)
             case ExperimentOpened():
                 raise ExperimentError("an experiment is opened once")
+        if isinstance(event, SETTING_EVENTS):
+            self.settings_changed_s = event.at_s
         self.n_events += 1
         self.version += not isinstance(event, WORKER_EVENTS)
         for derived in _DERIVED:
@@ -317,6 +323,19 @@ class Experiment:
         ever = {run.configuration for run in self._runs.values()}
         n_allowed = sum(map(self.space.is_allowed, ever))
         return n_allowed, len(ever) - n_allowed
+
+    @property
+    def n_ended(self) -> int:
+        """Number of ended runs that count against the budget."""
+        return sum(run.is_charged and run.ended_s is not None for run in self._runs.values())
+
+    @property
+    def runs_left(self) -> int | None:
+        """Number of runs left of the budget, as people read it; None without a limit.
+
+        It counts the runs that have not ended: running, waiting, and not submitted yet.
+        """
+        return self.sla.remaining_runs(self.n_ended)
 
     @property
     def remaining_runs(self) -> int | None:
@@ -432,14 +451,6 @@ class Experiment:
         queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
         return replace(self.knowledge, pending=frozenset(queued))
 
-    @cached_property
-    def measured_model(self) -> DesignModel:
-        """Main-effects model of measured qualities, including infeasible results.
-
-        Strategies learn from responses, which include violations; people read measured values.
-        """
-        return DesignModel.fit(self.space, self.measured)
-
     @property
     def measured(self) -> tuple[Observation, ...]:
         """Measured quality of each completed run as an observation, including infeasible runs."""
@@ -453,7 +464,8 @@ class Experiment:
     def measured_anova(self) -> AnovaModel | None:
         """ANOVA model of the measured qualities; None before the first result."""
         measured = self.measured
-        return AnovaModel(self.space, measured) if measured else None
+        exact = self.is_noisy is False
+        return AnovaModel(self.space, measured, exact=exact) if measured else None
 
     @cached_property
     def reach(self) -> UntriedPredictions | None:
@@ -489,10 +501,16 @@ class Experiment:
 
     @property
     def baseline(self) -> Run | None:
-        """First run with the baseline configuration; None if there is no such run."""
+        """First run with the baseline configuration; None if there is no such run.
+
+        If that run failed, it is the first one that completed, as after a repair of the program.
+        """
         configuration = self.opened.baseline
         same = (run for run in self._runs.values() if run.configuration == configuration)
-        return None if configuration is None else next(same, None)
+        first = None if configuration is None else next(same, None)
+        if first is None or first.failure is None:
+            return first
+        return next((run for run in same if run.outcome is not None), first)
 
     @property
     def is_noisy(self) -> bool | None:

@@ -101,7 +101,7 @@ class GoalForecast:
         reached_by: number of the first run that reached it; None if none has.
         chance: probability of reaching it in the remaining runs, at most the next `MOST_LEFT`;
             None with too few results.
-        band: chance with one logit less and more, because spaces differ.
+        band: chance with `BAND` logits less and more, because spaces differ.
         runs_needed: further runs until it is reached; None with too few results.
         steps_away: distance of the goal from the best, in steps between the top results; None if
             unknown.
@@ -116,6 +116,29 @@ class GoalForecast:
     seconds_needed: Interval | None
     steps_away: float | None
     if_doubled: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndForecast:
+    """Forecast of how near the budget ends to the best possible value, whatever the goal.
+
+    Args:
+        miss: probability that the end leaves more than 5 % of the way from the best possible value
+            to the median result on the table; None if it is unknown.
+        band: the probability with `BAND` logits less and more, because spaces differ.
+        if_doubled: probability with twice the remaining runs; None if these exceed `MOST_LEFT`.
+        silence: reason why ``miss`` is None; empty otherwise.
+    """
+
+    miss: float | None
+    band: tuple[float, float] | None
+    if_doubled: float | None
+    silence: str = ""
+
+
+SUFFICES = (
+    "It suffices if it ends within 5 % of the way from the best possible value to the median."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +174,7 @@ class Forecast:
         calibration: version of the coefficients.
         is_over: whether no further run can end within the terms in any simulated future.
         under_way: running runs at that moment; the budget counts them as left.
+        end: how near the budget ends to the best possible value; None in old event logs.
     """
 
     at_s: float
@@ -168,6 +192,7 @@ class Forecast:
     calibration: str
     is_over: bool = False
     under_way: int = 0
+    end: EndForecast | None = None
 
     @property
     def miss(self) -> float | None:

@@ -221,18 +221,24 @@ def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
 def knowledge_of(
     space: ParameterSpace, runs: Iterable[Run], proposed: Iterable[Configuration]
 ) -> Knowledge:
-    """Return the input of strategies: completed, failed, running and pending configurations."""
+    """Return the input of strategies: completed, failed, running and pending configurations.
+
+    A failure counts until a later run of its configuration completes, as after a repair.
+    """
     all_runs = tuple(runs)
     submitted = {run.configuration for run in all_runs}
     open_or_not_wanted = (RunState.QUEUED, RunState.CANCELLED)
     queued = {run.configuration for run in all_runs if run.state in open_or_not_wanted}
+    completed_last = {run.configuration: run.id for run in all_runs if run.outcome is not None}
     return Knowledge(
         space=space,
         observations=tuple(
             observation for run in all_runs if (observation := observation_of(run)) is not None
         ),
         failures=tuple(
-            Failure(run.configuration, run.failure) for run in all_runs if run.failure is not None
+            Failure(run.configuration, run.failure)
+            for run in all_runs
+            if run.failure is not None and completed_last.get(run.configuration, 0) < run.id
         ),
         pending=frozenset(queued | (set(proposed) - submitted)),
         running=tuple(run.configuration for run in all_runs if run.state is RunState.RUNNING),

@@ -122,6 +122,8 @@ class Sla:
         goal: value of the first measure that a feasible run shall reach.
         run_limit_s: time limit of a single run; one that takes longer has failed.
         at_goal: whether auto-steering stops at the goal. A person may always go on.
+        keep_going: whether auto-steering goes on although the program cannot run
+            (`assistant.analysis.broken_program`).
     """
 
     max_runs: int | None = None
@@ -131,6 +133,7 @@ class Sla:
     goal: float | None = None
     run_limit_s: float | None = None
     at_goal: AtGoal = "stop"
+    keep_going: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_runs", "deadline_s", "max_cost", "goal", "run_limit_s"):
@@ -233,7 +236,7 @@ class WarningPolicy:
         advised: exploitation level that a warning proposes (the paper leaves it to the analyst).
         rule: rule that gives warnings; ``forecast`` needs a goal.
         warn_at: probability of a miss from which the forecast warns; None for the threshold at
-            which the strategy was measured (`ForecastCalibration.warn`).
+            which the strategy was measured (`MissModel.warn`).
     """
 
     regions: RegionRule = field(default_factory=RegionRule)
@@ -311,11 +314,14 @@ OnWarning = Literal["wait", "accept", "ignore"]
 
 @dataclass(frozen=True, slots=True)
 class AutoSteering:
-    """Settings of auto-steering, in which suggestions are submitted without a person."""
+    """Settings of auto-steering, in which suggestions are submitted without a person.
+
+    At a warning it goes on by default; ``wait`` makes it wait for an answer.
+    """
 
     batch: int | None = None
     initial: int = 10
-    warnings: OnWarning = "wait"
+    warnings: OnWarning = "ignore"
 
     def __post_init__(self) -> None:
         if self.initial < 0:

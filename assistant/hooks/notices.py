@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from assistant.analysis.experiment_state import StateName, experiment_state
 from assistant.analysis.forecast import forecast
 from assistant.applications.command import why_missing
 from assistant.core.errors import SettingsError
@@ -46,7 +47,7 @@ class RunCounts:
 
     Args:
         executed: ended runs, failed ones included.
-        remaining: runs that may still be submitted; None without a limit.
+        remaining: runs left of the budget; None without a limit.
     """
 
     executed: int
@@ -77,7 +78,7 @@ class NoticeAlternative:
 
 @dataclass(frozen=True, slots=True)
 class WarningDetails:
-    """Fields of a notice on a warning; ``basis`` is the Copper paper's rule or the forecast.
+    """Fields of a notice on a warning; see `MissWarning` for its ``basis``.
 
     Args:
         basis: rule that gave it.
@@ -85,12 +86,12 @@ class WarningDetails:
         pending: pending runs by the paper's rule; None with the forecast, as the next two.
         remaining: runs that can still be executed.
         shortfall: number of runs too few.
-        goal: goal value; None with the paper's rule, as the next two.
+        goal: goal value; None without one, as the next two.
         alternatives: proposed changes, the best chance first; empty with the paper's rule.
     """
 
     number: int
-    basis: Literal["paper", "forecast"]
+    basis: Literal["paper", "forecast", "end", "nothing_feasible", "silent"]
     exploitation: float | None
     pending: int | None = None
     remaining: int | None = None
@@ -201,22 +202,25 @@ def iso(at_s: float) -> str:
 def of_warning(experiment: Experiment, warning: MissWarning, at_s: float) -> Notice:
     """Build the notice on a warning of an experiment."""
     return replace(
-        _notice(experiment, "warning", at_s, warning.text), warning=_warning_details(warning)
+        _notice(experiment, "warning", at_s, f"{warning.heading}. {warning.text}"),
+        warning=_warning_details(warning),
     )
 
 
 def _warning_details(warning: MissWarning) -> WarningDetails:
-    goal = None if warning.outlook is None else warning.outlook.goal
-    if warning.basis == "paper" or goal is None:
+    if warning.basis == "paper":
         forecast = warning.forecast
         return WarningDetails(
             warning.number, warning.basis, warning.exploitation, forecast.pending,
             forecast.remaining,
             forecast.shortfall,
         )  # fmt: skip
+    goal = None if warning.outlook is None else warning.outlook.goal
     return WarningDetails(
         warning.number, warning.basis, warning.exploitation,
-        goal=goal.goal, chance=goal.chance, band=goal.band,
+        goal=None if goal is None else goal.goal,
+        chance=None if goal is None else goal.chance,
+        band=None if goal is None else goal.band,
         alternatives=tuple(
             NoticeAlternative(number, alternative.kind, alternative.text, alternative.chance)
             for number, alternative in enumerate(warning.alternatives, 1)
@@ -227,8 +231,10 @@ def _warning_details(warning: MissWarning) -> WarningDetails:
 def of_finish(experiment: Experiment, reason: str, at_s: float) -> Notice:
     """Build the notice on the end of an experiment, or only of auto-steering."""
     ended = _ending(experiment, reason, at_s, finished=experiment.finished is not None)
-    state = "is finished" if ended.finished else "has ended auto-steering"
-    sentence = f"{experiment.opened.name} {state}: {reason}. {_leader(experiment)}"
+    state = experiment_state(experiment, at_s)
+    verb = {StateName.NEEDS_YOU: "", StateName.FAILED: "has "}.get(state.name, "is ")
+    stand = f"{verb}{state.name}"
+    sentence = f"{experiment.opened.name} {stand}: {reason}. {_leader(experiment)}"
     return replace(_notice(experiment, "finish", at_s, sentence), finish=ended)
 
 
@@ -273,11 +279,11 @@ def of_test(experiment: Experiment, kind: Kind, at_s: float) -> Notice:
 def _sample(experiment: Experiment) -> WarningDetails:
     """Return a made-up warning with the keys that a real one of this experiment would have."""
     advised = experiment.warning_policy.advised
-    if not experiment.warning_policy.warns_by_forecast(experiment.sla):
+    if experiment.warning_policy.rule == "paper":
         return WarningDetails(1, "paper", advised, 0, experiment.remaining_runs, 0)
     proposed = NoticeAlternative(1, "more_runs", "an example: run 10 more", 0.5)
     return WarningDetails(
-        1, "forecast", experiment.steering.exploitation,
+        1, "end" if experiment.sla.goal is None else "forecast", experiment.steering.exploitation,
         goal=experiment.sla.goal, chance=0.1, band=(0.04, 0.23), alternatives=(proposed,),
     )  # fmt: skip
 
@@ -295,7 +301,7 @@ def _notice(experiment: Experiment, kind: Kind, at_s: float, sentence: str) -> N
         at=iso(at_s),
         sentence=" ".join(sentence.split()),
         objective=str(opened.objective),
-        runs=RunCounts(n_completed + n_failed, n_failed, experiment.remaining_runs),
+        runs=RunCounts(n_completed + n_failed, n_failed, experiment.runs_left),
         best=_best(experiment),
     )
 

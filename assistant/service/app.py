@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
+from assistant.analysis.broken_program import broken_program
 from assistant.config.snapshot import stored_hooks
 from assistant.core.errors import AssistantError, VersionConflictError
 from assistant.core.run import RunState
@@ -84,7 +85,13 @@ class AutoSteeringLoop:
     def _step(self, session: Session) -> None:
         experiment = session.experiment
         how = experiment.auto_steering
-        if how is None or experiment.runs_in(RunState.QUEUED, RunState.RUNNING):
+        if how is None:
+            return
+        broken = broken_program(experiment)
+        if broken is not None:  # runs under way end, waiting ones stay for the time after a repair
+            session.finish(broken)
+            return
+        if experiment.runs_in(RunState.QUEUED, RunState.RUNNING):
             return
         if how.warnings == "wait" and experiment.open_warning is not None:
             return

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assistant.analysis.experiment_state import CALL_S, ExecutionStatus
 from assistant.applications.rest_address import origin_of
 from assistant.config.application import RestSettings
 from assistant.config.snapshot import (
@@ -38,6 +39,7 @@ from assistant.core.ports import Clock, SystemClock
 from assistant.core.run import RunState
 from assistant.service.api_tokens import ApiTokenStore, Role
 from assistant.service.observability import MetricsRegistry, ServiceCounters, ServiceLog
+from assistant.session.execution import is_executed
 from assistant.session.opening import load_session, open_from_event
 from assistant.session.session import ExperimentQueries, Session
 from assistant.store.event_store import PendingRequest, SqliteStore, StoredReply, check_position
@@ -81,6 +83,40 @@ class ClientLiveness:
         """Return the seconds since the external client's last request, or None without any."""
         at_s = self._heard_s.get(experiment_id)
         return None if at_s is None else max(0.0, self._steady_s() - at_s)
+
+
+class WorkerLiveness:
+    """Record of when each worker last called, and of the experiments that it may execute."""
+
+    def __init__(self, steady_s: Callable[[], float]) -> None:
+        self._steady_s = steady_s
+        self._calls: dict[str, tuple[float, str | None, frozenset[str]]] = {}
+
+    def note(self, worker: str, only: str | None, without: Collection[str]) -> None:
+        """Record a request for a run: of one experiment, or of any but those in ``without``."""
+        self._prune()
+        self._calls[worker] = (self._steady_s(), only, frozenset(without))
+
+    def note_again(self, worker: str) -> None:
+        """Record another request of a worker, such as the heartbeat of a run."""
+        if worker in self._calls:
+            _, only, without = self._calls[worker]
+            self._calls[worker] = (self._steady_s(), only, without)
+
+    def count(self, experiment_id: str) -> int:
+        """Return how many workers that may execute an experiment called within `CALL_S`."""
+        since_s = self._steady_s() - CALL_S
+        calls = list(self._calls.values())
+        return sum(
+            at_s > since_s and only in (None, experiment_id) and experiment_id not in without
+            for at_s, only, without in calls
+        )
+
+    def _prune(self) -> None:
+        since_s = self._steady_s() - CALL_S
+        for worker, (at_s, _, _) in list(self._calls.items()):
+            if at_s <= since_s:
+                self._calls.pop(worker, None)
 
 
 SAFE_APPLICATIONS = ("scheduling", "lookup", "flood", "maze", "ai_platform", "placement")
@@ -252,6 +288,7 @@ class ExperimentService:
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
         self.client_liveness = ClientLiveness(self.queue.is_external, steady_s)
+        self.worker_liveness = WorkerLiveness(steady_s)
         self.executes = False  # whether this service starts workers
         self.count_in(MetricsRegistry())
 
@@ -269,6 +306,19 @@ class ExperimentService:
     def notes(self, experiment_id: str) -> tuple[str, ...]:
         """Return the latest notes on an experiment since the service started."""
         return self._notes.get(experiment_id, ())
+
+    def execution(self, experiment_id: str) -> ExecutionStatus:
+        """Return who executes the runs of an experiment, with the notes on its execution."""
+        path = self.store.path
+        return ExecutionStatus(
+            active=self.queue.is_active(experiment_id),
+            executes=self.executes,
+            notes=self.notes(experiment_id),
+            external=self.queue.is_external(experiment_id),
+            last_call_s=self.client_liveness.ago_s(experiment_id),
+            workers=self.worker_liveness.count(experiment_id),
+            in_process=path is not None and is_executed(path, experiment_id),
+        )
 
     # -- experiments ---------------------------------------------------------------------------
 

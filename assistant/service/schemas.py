@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from assistant.analysis.experiment_state import NextStep, StateName, experiment_state
 from assistant.core.objective import Measure
 from assistant.core.run import Run, RunState, Source
 from assistant.core.sla import AtGoal, OnWarning, Sla, Tariff
+from assistant.presentation.text.comparison import compare_best
 from assistant.service.api_tokens import Role
 from assistant.service.experiment_service import ExperimentService
 from assistant.service.problems import refusal
@@ -121,7 +124,7 @@ class AutoSteeringIn(RequestBody):
 
     batch: Annotated[int, Field(ge=1, le=1000)] | None = None
     initial: Annotated[int, Field(ge=0, le=1000)] = 10
-    warnings: OnWarning = "wait"
+    warnings: OnWarning = "ignore"
 
 
 class AutoSteeringChangeIn(RequestBody):
@@ -150,6 +153,7 @@ class SlaIn(RequestBody):
     goal: Number | None = None
     run_limit_s: Seconds | None = None
     at_goal: AtGoal = "stop"
+    keep_going: bool = False
 
     def sla(self) -> Sla:
         """Return the SLA as an `Sla`, or raise SettingsError if its terms contradict each other."""
@@ -419,11 +423,27 @@ class RunOut(BaseModel):
     duration_s: float | None
 
 
+class StateOut(BaseModel):
+    """State of an experiment, in the words of every page and command.
+
+    ``reason`` is a clause, ``next_step`` a sentence, and ``command`` the terminal command of that
+    step (empty if there is none).
+    """
+
+    name: StateName
+    icon: str
+    reason: str
+    next_step: NextStep
+    command: str
+
+
 class OverviewOut(BaseModel):
     """Summary of an experiment: its state, parameters, numbers of runs and best run.
 
     ``version`` is the number of decisions and ``events`` the length of the event log. ``active``
-    means that workers may take its runs.
+    means that workers may take its runs. ``comparison`` is that of the best configuration with the
+    current one, in words; null if one of them has no result. ``runs_left`` counts the runs of the
+    budget that have not ended, ``remaining_runs`` those that may still be submitted.
     """
 
     experiment: str
@@ -432,17 +452,20 @@ class OverviewOut(BaseModel):
     opened_s: float
     version: int
     events: int
+    state: StateOut
     active: bool
     finished: str | None
     passed_limit: str | None
     parameters: dict[str, list[bool | int | float | str]]
     runs: dict[RunState, int]
+    runs_left: int | None
     remaining_runs: int | None
     strategy: str
     exploitation: float | None
     batch_size: int
     open_warning: str | None
     best: RunOut | None
+    comparison: str | None = None
 
 
 class ExecutionOut(BaseModel):
@@ -450,6 +473,8 @@ class ExecutionOut(BaseModel):
 
     ``external`` means that an external client takes the runs, instead of workers. ``last_call_s``
     is the number of seconds since its last request, null if the service has received none.
+    ``workers`` counts the other workers that called within the last minute, and ``in_process``
+    means that a process on the machine of the store executes the runs itself.
     """
 
     active: bool
@@ -457,17 +482,13 @@ class ExecutionOut(BaseModel):
     external: bool = False
     last_call_s: float | None = None
     notes: list[str]
+    workers: int = 0
+    in_process: bool = False
 
 
 def execution(service: ExperimentService, experiment_id: str) -> ExecutionOut:
     """Return the execution state of an experiment: who may take its runs, and notes."""
-    return ExecutionOut(
-        active=service.queue.is_active(experiment_id),
-        executes=service.executes,
-        external=service.queue.is_external(experiment_id),
-        last_call_s=service.client_liveness.ago_s(experiment_id),
-        notes=list(service.notes(experiment_id)),
-    )
+    return ExecutionOut(**asdict(service.execution(experiment_id)))
 
 
 def run_out(view: ExperimentQueries, run: Run) -> RunOut:
@@ -503,6 +524,9 @@ def overview(service: ExperimentService, view: ExperimentQueries) -> OverviewOut
     """Return the summary of an experiment in the form of a response."""
     experiment = view.experiment
     best, warning = experiment.best, experiment.open_warning
+    compared = compare_best(experiment)
+    status = service.execution(view.id)
+    state = experiment_state(experiment, view.now_s(), status)
     return OverviewOut(
         experiment=view.id,
         name=experiment.opened.name,
@@ -510,19 +534,28 @@ def overview(service: ExperimentService, view: ExperimentQueries) -> OverviewOut
         opened_s=experiment.opened.at_s,
         version=experiment.version,
         events=experiment.n_events,
-        active=service.queue.is_active(view.id),
+        state=StateOut(
+            name=state.name,
+            icon=state.icon,
+            reason=state.reason,
+            next_step=state.next_step,
+            command=state.command,
+        ),
+        active=status.active,
         finished=None if experiment.finished is None else experiment.finished.reason,
         passed_limit=view.passed_limit(),
         parameters={
             parameter.name: list(parameter.levels) for parameter in experiment.space.parameters
         },
         runs={state: len(experiment.runs_in(state)) for state in RunState},
+        runs_left=experiment.runs_left,
         remaining_runs=view.remaining_runs,
         strategy=experiment.steering.strategy,
         exploitation=experiment.steering.exploitation,
         batch_size=view.batch_size,
         open_warning=None if warning is None else warning.text,
         best=None if best is None else run_out(view, best),
+        comparison=None if compared is None else compared.text,
     )
 
 
@@ -533,8 +566,12 @@ def summary_fields(experiment: OverviewOut) -> dict[str, object]:
     return {
         "experiment": experiment.experiment,
         "version": experiment.version,
+        "state": experiment.state.name,
+        "reason": " ".join(experiment.state.reason.split()),
+        "next_step": experiment.state.next_step,
         "active": experiment.active,
         **{name: None if why is None else " ".join(why.split()) for name, why in ended.items()},
+        "runs_left": experiment.runs_left,
         "remaining_runs": experiment.remaining_runs,
         "runs": {str(state): n for state, n in experiment.runs.items()},
         "best": {}

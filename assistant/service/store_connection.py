@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.client.api import TRIES, ApiClient, HttpStore
 from assistant.core.errors import AssistantError, ServiceError
 from assistant.core.events import Event
 from assistant.core.ports import StoredExperiment
 from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint
+from assistant.session.execution import is_executed
 from assistant.store.event_store import SqliteStore
 
 T = TypeVar("T")
@@ -74,6 +76,12 @@ class StoreConnection:
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, latest first."""
         return self._do(lambda store: store.experiments())
+
+    def execution(self, experiment_id: str) -> ExecutionStatus:
+        """Return who executes the runs of an experiment; no worker does without a service."""
+        if isinstance(self.inner, HttpStore):
+            return self.inner.execution(experiment_id)
+        return ExecutionStatus(in_process=is_executed(self._path, experiment_id))
 
     def close(self) -> None:
         """Close the database file or the connection to the service."""

@@ -7,6 +7,7 @@ Source: Silva et al., section 4.2 (confidence), figure 3 (the loop).
 
 from collections.abc import Callable
 
+from assistant.analysis.broken_program import broken_program, runs_to_repeat
 from assistant.analysis.recommendation import (
     confirmed_last,
     goal_to_confirm,
@@ -33,12 +34,18 @@ def auto_steer_step(
     The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
     SLA or at ``max_runs``, and at the goal unless the SLA continues there. If results vary, the run
     that reached the goal is repeated twice before, and the last runs of a budget repeat the winner.
+    It also ends if the program cannot run (`broken_program`); reopened, it repeats the failed runs.
     ``on_warning`` is called with each warning before its answer.
     """
     limits = SubmissionLimits(session, max_runs)
     passed = session.passed_limit()
     if passed is not None:
         return passed
+    broken = broken_program(session.experiment)
+    if broken is not None:
+        return broken
+    if _repeat_failed(session, limits):
+        return None
     if session.experiment.baseline is None and limits.room(1) and session.submit_baseline():
         return None
     experiment = session.experiment
@@ -47,6 +54,15 @@ def auto_steer_step(
     if not experiment.batches and (n := limits.room(how.initial)):
         session.initial_evaluation(n)
     return _search(session, how, limits, on_warning)
+
+
+def _repeat_failed(session: Session, limits: "SubmissionLimits") -> bool:
+    """Submit the runs that failed before the program was repaired; return whether any."""
+    failed = runs_to_repeat(session.experiment)
+    failed = failed[: limits.room(len(failed))]
+    for run in failed:
+        session.replicate(run.id, reason=f"repeat of run {run.id}, which failed before the repair")
+    return bool(failed)
 
 
 def _confirm_goal(session: Session, limits: "SubmissionLimits") -> str | None:
@@ -82,6 +98,11 @@ def _search(
             continue
         exhausted = n > 0 or (bool(limits.left) and is_exhausted(session.experiment))
         return _ended(session.experiment, exhausted=exhausted)
+
+
+def may_start_runs(session: Session) -> bool:
+    """Return whether a waiting run may start: no limit is passed, and the program can run."""
+    return not session.is_over_limit() and broken_program(session.experiment) is None
 
 
 class SubmissionLimits:

@@ -223,17 +223,14 @@ class ExecutionLock:
     """
 
     def __init__(self, store: Path, experiment_id: str) -> None:
-        path = store.with_name(f"{store.name}.running")
+        path = _lock_path(store)
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor: int | None = os.open(path, flags, 0o600)
         except OSError as error:
             raise StoreError(f"the lock '{path}' cannot be made: {error.strerror}") from error
-        digest = hashlib.sha256(experiment_id.encode()).digest()
-        start = int.from_bytes(digest[:8], "big") % _BYTES
-        lock_request = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
         try:
-            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, lock_request)
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _lock_request(experiment_id))
         except OSError as error:
             self.release()
             if error.errno in (errno.EAGAIN, errno.EACCES):
@@ -256,6 +253,34 @@ class ExecutionLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def is_executed(store: Path, experiment_id: str) -> bool:
+    """Return whether a process of this machine holds the `ExecutionLock` of an experiment.
+
+    False if there is no lock, or if it belongs to another user, so that it cannot be known.
+    """
+    try:
+        descriptor = os.open(_lock_path(store), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (FileNotFoundError, PermissionError):
+        return False
+    except OSError as error:
+        raise StoreError(f"the lock of '{store}' cannot be read: {error.strerror}") from error
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request(experiment_id))
+    finally:
+        os.close(descriptor)
+    return bool(struct.unpack_from("@h", answer)[0] != fcntl.F_UNLCK)
+
+
+def _lock_path(store: Path) -> Path:
+    return store.with_name(f"{store.name}.running")
+
+
+def _lock_request(experiment_id: str) -> bytes:
+    digest = hashlib.sha256(experiment_id.encode()).digest()
+    start = int.from_bytes(digest[:8], "big") % _BYTES
+    return struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
 
 
 _held: WeakSet[ExecutionLock] = WeakSet()

@@ -454,6 +454,11 @@ class SqliteStore:
         self._asked = threading.local()
         self._known = lru_cache(maxsize=256)(self._read_event)
 
+    @property
+    def path(self) -> Path | None:
+        """File of the store; None in memory."""
+        return None if self._path == ":memory:" else Path(self._path)
+
     def _make_folder(self, path: Path) -> None:
         try:
             if path.is_dir():

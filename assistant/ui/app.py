@@ -95,14 +95,14 @@ def run_app(store: Path) -> None:
 
         return draw_page
 
-    def of_experiment(draw: _Draw) -> Callable[[ServiceConnection], Intent | None]:
+    def of_experiment(name: str, draw: _Draw) -> Callable[[ServiceConnection], Intent | None]:
         def draw_page(connection: ServiceConnection) -> Intent | None:
             view_model = _open_view(connection, pages)
             if view_model is None:
                 return None
             experiment = view_model.refresh(now=True).experiment
             with st.container():  # one box for each part, so that a new message moves no other part
-                intent = status_bar(view_model, experiment)
+                intent = status_bar(view_model, experiment, name)
             with st.container():
                 return draw(view_model, experiment) or intent
 
@@ -146,7 +146,7 @@ def run_app(store: Path) -> None:
         page("new", "New", ":material/add_circle:", making),
     ]
     of_open_experiment = [
-        page(name, s.title, s.icon, of_experiment(s.draw)) for name, s in PAGES.items()
+        page(name, s.title, s.icon, of_experiment(name, s.draw)) for name, s in PAGES.items()
     ]
     tools = [
         page("workload", "Workload", ":material/stacked_bar_chart:", log),

@@ -11,6 +11,7 @@ from assistant.core.sla import Sla, number_text
 from assistant.ui.intents import FormFieldError, answer_at, sentence
 from strategies.space.parameter import parse_number
 
+KEEP_GOING = "Keep going although the current configuration, or each of the first 3 runs, fails"
 _TIME = "Enter a time such as 90s, 30m or 2h, or leave the field empty."
 
 
@@ -20,6 +21,7 @@ class SlaFields:
 
     Args:
         go_on: whether auto-steering continues once the goal is reached.
+        keep_going: whether auto-steering continues although the program cannot run.
         run_limit: longest runtime of a single run, such as ``10m``.
         cost_limit: limit of the cost of all runs; if empty, the cost is only counted.
         unit: unit of the cost, such as EUR.
@@ -29,6 +31,7 @@ class SlaFields:
 
     goal: str = ""
     go_on: bool = False
+    keep_going: bool = False
     run_limit: str = ""
     cost_limit: str = ""
     unit: str = ""
@@ -43,6 +46,7 @@ class SlaFields:
         return cls(
             goal=_field_text(sla.goal),
             go_on=sla.at_goal == "go_on",
+            keep_going=sla.keep_going,
             run_limit=_field_text(sla.run_limit_s),
             cost_limit=_field_text(sla.max_cost),
             unit="" if tariff is None else tariff.unit,
@@ -59,6 +63,8 @@ class SlaFields:
             tables["goal"] = goal
         if self.go_on:
             tables["at_goal"] = "go_on"
+        if self.keep_going:
+            tables["keep_going"] = True
         if self.run_limit.strip():
             tables["run_limit"] = self.run_limit.strip()
             check_field(f"{key}-run-limit", {"run_limit": tables["run_limit"]}, _TIME)
@@ -89,7 +95,7 @@ def goal_field(key: str, present: SlaFields) -> str:
         present.goal,
         placeholder="none",
         key=f"{key}-goal",
-        help="Auto-steering ends once a run that meets every constraint reaches the goal.",
+        help="Auto-steering ends once a feasible run reaches the goal.",
     )
     answer_at(f"{key}-goal")
     return goal
@@ -100,6 +106,7 @@ def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
     go_on = st.checkbox(
         "Continue auto-steering after the goal is reached", present.go_on, key=f"{key}-go-on"
     )
+    keep_going = st.checkbox(KEEP_GOING, present.keep_going, key=f"{key}-keep-going")
     run_limit = st.text_input(
         "Run limit: longest duration of a run",
         present.run_limit,
@@ -130,7 +137,7 @@ def more_fields(key: str, goal: str, present: SlaFields) -> SlaFields:
         key=f"{key}-measure",
     )
     answer_at(f"{key}-cost")
-    return SlaFields(goal, go_on, run_limit, limit, unit, per_hour, resources, measure)
+    return SlaFields(goal, go_on, keep_going, run_limit, limit, unit, per_hour, resources, measure)
 
 
 def _field_text(number: float | None) -> str:

@@ -6,19 +6,24 @@ While the service is away, the last state stays on the screen. `seed` sets first
 import threading
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 import streamlit as st
 
+from assistant.analysis.experiment_state import (
+    ExecutionStatus,
+    ExperimentState,
+    StateName,
+    displayed_forecast,
+    experiment_state,
+)
 from assistant.analysis.forecast import forecast
 from assistant.client.api import ApiClient, HttpStore
-from assistant.client.remote_session import ExecutionStatus, RemoteSession
+from assistant.client.remote_session import RemoteSession
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast
-from assistant.core.run import RunState
 from assistant.service.store_connection import ServiceSupervisor
 from assistant.session.session import Session
 
@@ -44,16 +49,6 @@ class ExperimentView(Protocol):
         """Last read state of the experiment and its execution."""
 
 
-class Activity(StrEnum):
-    """Execution state of an experiment, such as running or paused."""
-
-    FINISHED = "finished"
-    PAUSED = "paused"
-    ELSEWHERE = "elsewhere"
-    RUNNING = "running"
-    READY = "ready"
-
-
 @dataclass(frozen=True, slots=True)
 class ExperimentSnapshot:
     """Last read state of an experiment, with the reason if the service is unreachable."""
@@ -63,25 +58,14 @@ class ExperimentSnapshot:
     away: str | None = None
 
     @property
-    def activity(self) -> Activity:
-        """Current execution state of the experiment."""
-        experiment = self.experiment
-        if experiment.finished is not None:
-            return Activity.FINISHED
-        running = experiment.runs_in(RunState.RUNNING)
-        if not self.execution.active:
-            has_local_runs = any(not run.worker for run in running)
-            return Activity.ELSEWHERE if has_local_runs else Activity.PAUSED
-        if running or experiment.waiting:
-            return Activity.RUNNING
-        return Activity.READY
+    def state(self) -> ExperimentState:
+        """Present state of the experiment, as every page shows it."""
+        return experiment_state(self.experiment, time.time(), self.execution)
 
     @property
     def is_live(self) -> bool:
         """Whether the experiment may change without a decision of the user."""
-        return self.activity in (Activity.RUNNING, Activity.ELSEWHERE) or (
-            self.execution.active and self.experiment.auto_steering is not None
-        )
+        return self.state.name in (StateName.RUNNING, StateName.WAITING)
 
 
 SAME_S = 5.0  # Seconds for which a forecast of the same state is reused
@@ -143,7 +127,7 @@ class ExperimentViewModel:
             return self._seen
 
     def forecast(self) -> Forecast:
-        """Return the current forecast, computed once for all browsers.
+        """Return the current forecast, computed once for all browsers; no end while stopped.
 
         While results come in, it is computed as often as `SHARE` of a processor permits.
         """
@@ -154,7 +138,7 @@ class ExperimentViewModel:
                 self._thought = _CachedForecast(
                     result, experiment.n_events, experiment.version, now_s, cost_s
                 )
-            return self._thought.forecast
+            return displayed_forecast(self._thought.forecast, self._seen.state, time.time())
 
     def _read(self) -> ExperimentSnapshot:
         snapshot = self._seen

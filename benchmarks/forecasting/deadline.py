@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.analysis.calibration import model_inputs
+from assistant.analysis.forecast_features import features
 from assistant.analysis.remaining_runs import MOST_DRAWN, DurationModel, run_end_times
 from assistant.core.forecast import MOST_LEFT
 from benchmarks.forecasting import scores
-from benchmarks.forecasting.goal import Held
+from benchmarks.forecasting.goal import Held, fit_of
 from benchmarks.forecasting.rows import USED, Episode, weights_of
 from benchmarks.harness import Record, table
 from benchmarks.spaces import Problem
@@ -61,7 +61,7 @@ def ask(episode: Episode, held: Held) -> list[Answer]:
 
 def _asked(episode: Episode, seconds: Floats, held: Held) -> Iterator[Answer]:
     problem = episode.problem
-    terms, offsets = held.fits[problem.name]
+    terms, offsets = fit_of(held, problem)
     offset = offsets.get(episode.driver, float(np.mean(list(offsets.values()))))
     taken_s = seconds[list(episode.proposals)]
     name = episode.driver.partition(":")[0]
@@ -91,7 +91,7 @@ def _asked(episode: Episode, seconds: Floats, held: Held) -> Iterator[Answer]:
                     continue
                 hits = ends[np.flatnonzero(episode.values <= goal)]
                 reached_s = float(hits.min()) if hits.size else math.inf
-                hardness = terms.at(model_inputs(evidence, goal)) + offset
+                hardness = terms.at(features(evidence, goal)) + offset
                 for runs in RUNS_UNTIL:
                     for share in SHARES:
                         limit_s = share * runs * mean_s / workers

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.analysis.calibration import NEAR, SHARES
+from assistant.analysis.calibration import SHARES
+from assistant.analysis.forecast_features import CLOSE
 from benchmarks.forecasting.fit import fit_best, steps_at
-from benchmarks.forecasting.goal import Held
+from benchmarks.forecasting.goal import FRESH, Held
 from benchmarks.forecasting.rows import BUDGETS, Bests, Rows, weights_of
 from benchmarks.harness import Record, table
 
@@ -36,7 +37,12 @@ def covered(rows: Rows, held: Held) -> tuple[Floats, NDArray[np.bool_], Floats]:
     _, first = np.unique(keys, return_index=True)
     once[first] = True
     asked = rows.at(once)
-    slopes = np.array([held.fits[space][0].of["left"] for space in asked.space])
+    slopes = np.array(
+        [
+            held.fits[FRESH if kind == FRESH else family][0].of["left"]
+            for family, kind in zip(asked.family, asked.kind, strict=True)
+        ]
+    )
     hardness = held.logit[once] - slopes * np.log(asked.left)
 
     def reached_by(runs: Floats) -> Floats:
@@ -59,11 +65,12 @@ def covered(rows: Rows, held: Held) -> tuple[Floats, NDArray[np.bool_], Floats]:
 def best_inside(bests: Bests, held: Held) -> tuple[Floats, Floats]:
     """Return whether the best ended within its 80 % interval, and below its median, per row."""
     inside, below = np.zeros(len(bests.steps)), np.zeros(len(bests.steps))
-    floor = np.log(NEAR)
-    for space in np.unique(bests.space):
-        mask = bests.space == space
-        _, offsets = held.fits[str(space)]
-        fits = fit_best(bests.at(~mask), offsets)
+    floor = np.log(CLOSE)
+    fresh = bests.kind == FRESH
+    for family in np.unique(np.where(fresh, FRESH, bests.family)):
+        mask = fresh if family == FRESH else (bests.family == family) & ~fresh
+        _, offsets = held.fits[str(family)]
+        fits = fit_best(bests.at(~mask & ~fresh), offsets)
         told = np.sort(
             [np.maximum(steps_at(bests.at(mask), fits[share], offsets), floor) for share in SHARES],
             axis=0,

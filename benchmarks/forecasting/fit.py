@@ -1,6 +1,7 @@
 """Fitting the coefficients: a weighted logistic with constrained signs, and quantiles of the best.
 
-Each space counts the same. Ridge on standardised inputs and on the offsets of the drivers.
+Ridge on standardised inputs. The terms are fitted to the default strategy; what another method adds
+to the logit is fitted after that.
 """
 
 from __future__ import annotations
@@ -13,60 +14,80 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from assistant.analysis.calibration import SHARES, TERMS, ModelCoefficients
-from benchmarks.forecasting.rows import Bests, Rows, weights_of
+from assistant.analysis.forecast_features import FEATURES
+from benchmarks.forecasting.rows import Bests, Rows, fit_weights
+from strategies import DEFAULT_STRATEGY
 
 Floats = NDArray[np.float64]
 
-RIDGE = 20.0
+RIDGE = 200.0
 CORNER = 0.05
 """Width over which the check function of a quantile is rounded, in logarithms of steps."""
 
-SIGNS: Mapping[str, tuple[float | None, float | None]] = {
-    "left": (None, 0.0),
-    "size": (0.0, None),
-    "reach": (None, 0.0),
-}
-"""More runs never hurt, a larger space and a goal further off never help."""
+RANGE = (0.005, 0.995)  # Quantiles of the rows to which a feature is clipped
+
+SIGNS: Mapping[str, tuple[float | None, float | None]] = dict.fromkeys(
+    ("left", "covered", "reach", "count", "additive_reach", "additive_count"), (None, 0.0)
+)
+"""More runs never hurt, and a goal further off never helps."""
 
 
-def dummies(driver: NDArray[np.str_], names: Sequence[str]) -> Floats:
-    """Return 1.0 in the column of each row's driver, float64 [n, names]."""
-    return np.stack([(driver == name).astype(np.float64) for name in names], axis=1)
+def ranges_of(x: Floats) -> dict[str, tuple[float, float]]:
+    """Return the range of every feature in rows [n, terms]."""
+    low, high = np.quantile(x[:, 1:], RANGE, axis=0)
+    return {
+        name: (float(f"{a:.4g}"), float(f"{b:.4g}"))
+        for name, a, b in zip(FEATURES, low, high, strict=True)
+    }
+
+
+def clipped(x: Floats, terms: Mapping[str, tuple[float, float]]) -> Floats:
+    """Return rows [n, terms] with every feature in its range."""
+    low, high = np.array([terms[name] for name in FEATURES]).T
+    return np.hstack([x[:, :1], np.clip(x[:, 1:], low, high)])
 
 
 def fit_missed(rows: Rows, names: Sequence[str]) -> tuple[ModelCoefficients, dict[str, float]]:
-    """Return the coefficients of a miss and the offset of each driver."""
-    mean, sd = rows.x.mean(axis=0), rows.x.std(axis=0)
+    """Return the coefficients of a miss under the default strategy, and each method's offset."""
+    own = rows.at(rows.driver == DEFAULT_STRATEGY)
+    ranges = ranges_of(own.x)
+    x = clipped(own.x, ranges)
+    mean, sd = x.mean(axis=0), x.std(axis=0)
     sd = np.where(sd > 0, sd, 1.0)
-    design = np.hstack([np.ones((len(rows), 1)), (rows.x - mean) / sd, dummies(rows.driver, names)])
-    weights, k = rows.weights, rows.x.shape[1]
+    design = np.hstack([np.ones((len(x), 1)), (x - mean) / sd])
+    weights = fit_weights(own.space, own.kind)
     penalty = np.full(design.shape[1], RIDGE)
     penalty[0] = 0.0
 
     def loss(b: Floats) -> tuple[float, Floats]:
         logit = design @ b
-        value = weights @ (np.logaddexp(0.0, logit) - rows.missed * logit)
-        slope = design.T @ (weights * (expit(logit) - rows.missed)) + penalty * b
+        value = weights @ (np.logaddexp(0.0, logit) - own.missed * logit)
+        slope = design.T @ (weights * (expit(logit) - own.missed)) + penalty * b
         return float(value + 0.5 * (penalty * b * b).sum()), slope
 
     bounds = [(None, None), *(SIGNS.get(name, (None, None)) for name in TERMS)]
-    bounds += [(None, None)] * len(names)
     b = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x
-    slopes = b[1 : 1 + k] / sd
+    slopes = b[1:] / sd
     of = {name: float(slope) for name, slope in zip(TERMS, slopes, strict=True)}
-    intercept = float(b[0] - slopes @ mean)
-    return ModelCoefficients(intercept, of), dict(zip(names, map(float, b[1 + k :]), strict=True))
+    terms = ModelCoefficients(float(b[0] - slopes @ mean), of, ranges)
+    offsets = {DEFAULT_STRATEGY: 0.0}
+    for name in names:
+        other = rows.at(rows.driver == name)
+        if name != DEFAULT_STRATEGY and len(other):
+            logit, weights = logits(other, terms, {}), fit_weights(other.space, other.kind)
+            offsets[name] = fit_offset(logit, other.missed, weights)
+    return terms, offsets
 
 
 def logits(rows: Rows, terms: ModelCoefficients, offsets: Mapping[str, float]) -> Floats:
     """Return logit P(missed) of rows; a driver without an offset has the mean of all."""
-    mean = float(np.mean(list(offsets.values())))
+    mean = float(np.mean(list(offsets.values()))) if offsets else 0.0
     slopes = np.array([terms.of[name] for name in TERMS])
     added = np.array([offsets.get(name, mean) for name in rows.driver])
-    return np.asarray(terms.intercept + rows.x @ slopes + added)
+    return np.asarray(terms.intercept + clipped(rows.x, terms.ranges) @ slopes + added)
 
 
-def fit_offset(logit: Floats, missed: Floats, weights: Floats, ridge: float = RIDGE) -> float:
+def fit_offset(logit: Floats, missed: Floats, weights: Floats, ridge: float = 20.0) -> float:
     """Return what must be added to logits so that they are right on average."""
 
     def loss(b: Floats) -> float:
@@ -84,16 +105,19 @@ def fit_best(bests: Bests, offsets: Mapping[str, float]) -> dict[float, ModelCoe
     """
     mean = float(np.mean(list(offsets.values())))
     added = np.array([[offsets.get(name, mean) - mean] for name in bests.driver])
-    design = np.hstack([bests.x, added])
+    ranges = ranges_of(bests.x)
+    design = np.hstack([clipped(bests.x, ranges), added])
     centre, sd = design.mean(axis=0), design.std(axis=0)
     sd = np.where(sd > 0, sd, 1.0)
     found = {}
     for share in SHARES:
         # few futures do at least as well as a good one: the upper end of the steps
-        b = _quantile((design - centre) / sd, bests.steps, 1.0 - share, weights_of(bests.space))
+        b = _quantile(
+            (design - centre) / sd, bests.steps, 1.0 - share, fit_weights(bests.space, bests.kind)
+        )
         slopes = b[1:] / sd
         of = dict(zip((*TERMS, "offset"), map(float, slopes), strict=True))
-        found[share] = ModelCoefficients(float(b[0] - slopes @ centre), of)
+        found[share] = ModelCoefficients(float(b[0] - slopes @ centre), of, ranges)
     return found
 
 
@@ -117,4 +141,6 @@ def steps_at(bests: Bests, terms: ModelCoefficients, offsets: Mapping[str, float
     mean = float(np.mean(list(offsets.values())))
     slopes = np.array([terms.of[name] for name in TERMS])
     added = np.array([offsets.get(name, mean) - mean for name in bests.driver])
-    return np.asarray(terms.intercept + bests.x @ slopes + terms.of["offset"] * added)
+    return np.asarray(
+        terms.intercept + clipped(bests.x, terms.ranges) @ slopes + terms.of["offset"] * added
+    )

@@ -1,4 +1,4 @@
-"""F1: is the goal reached with what is left? Fitted without the space that is asked about."""
+"""F1: is the goal reached with what is left? Fitted without the family that is asked about."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from assistant.analysis.calibration import ModelCoefficients
+from assistant.analysis.calibration import BAND, TERMS, ModelCoefficients
 from benchmarks.forecasting import scores
 from benchmarks.forecasting.baselines import bounded
 from benchmarks.forecasting.baselines import names as readings
 from benchmarks.forecasting.fit import fit_missed, logits
-from benchmarks.forecasting.rows import Rows, weights_of
+from benchmarks.forecasting.rows import Rows, family_of, weights_of
 from benchmarks.harness import Record, table
+from benchmarks.spaces import Problem
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-ONLY_LEFT = 1
-"""Numbers that the base rate by ln R looks at: the first of them."""
+DRAWN_KIND = "drawn"
+FRESH = "fresh"  # Name of the fit to everything but fresh spaces
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """P(missed) of every row, by fits that have not seen its space (or its family).
+    """P(missed) of every row, by fits that have not seen its family of spaces.
 
     Args:
         logit: of our forecast.
         chance: the same, as a probability.
         plain: the base rate of the other spaces.
         by_left: a logistic in ln R alone.
-        fits: the coefficients by what was left out.
+        fits: the coefficients by the family that was left out; see `fit_of`.
     """
 
     logit: Floats
@@ -43,19 +44,28 @@ class Held:
     fits: Mapping[str, tuple[ModelCoefficients, Mapping[str, float]]]
 
 
-def hold_out(rows: Rows, names: Sequence[str], by: NDArray[np.str_]) -> Held:
-    """Fit without each space (or family) in turn, and forecast its rows."""
+def hold_out(rows: Rows, names: Sequence[str]) -> Held:
+    """Fit without each family of spaces in turn, and forecast its rows.
+
+    Fresh spaces are in no fit: they are forecast by the fit to all others, the one that is shipped.
+    """
     logit, plain, by_left = (np.zeros(len(rows)) for _ in range(3))
     fits = {}
-    for one in np.unique(by):
-        inside = by == one
-        rest = rows.at(~inside)
+    fresh = rows.kind == "fresh"
+    for one in np.unique(np.where(fresh, FRESH, rows.family)):
+        inside = fresh if one == FRESH else (rows.family == one) & ~fresh
+        rest = rows.at(~inside & ~fresh)
         terms, offsets = fit_missed(rest, names)
         fits[str(one)] = (terms, offsets)
         logit[inside] = logits(rows.at(inside), terms, offsets)
         plain[inside] = np.average(rest.missed, weights=rest.weights)
         by_left[inside] = _by_left(rest, rows.left[inside])
     return Held(logit, expit(logit), plain, by_left, fits)
+
+
+def fit_of(held: Held, problem: Problem) -> tuple[ModelCoefficients, Mapping[str, float]]:
+    """Return the fit that has not seen a space."""
+    return held.fits[FRESH if problem.kind == "fresh" else family_of(problem.name)]
 
 
 def _by_left(rest: Rows, left: Floats) -> Floats:
@@ -71,23 +81,52 @@ def _by_left(rest: Rows, left: Floats) -> Floats:
     return np.asarray(expit(b[0] + b[1] * np.log(left)))
 
 
-def show(rows: Rows, held: Held, by_family: Held, default: str, record: Record) -> None:
-    """Print the tables of F1 and note their figures."""
-    cuts: list[tuple[str, Mask]] = [("all", np.ones(len(rows), dtype=np.bool_))]
-    drivers = [str(one) for one in np.unique(rows.driver)]
-    cuts += [(driver, rows.driver == driver) for driver in drivers]
+def show(rows: Rows, held: Held, default: str, record: Record, part: str) -> None:
+    """Print the tables of F1, or of the end of the budget, and note their figures."""
     own = rows.driver == default
-    cuts += [(f"{default}, {kind}", own & (rows.kind == kind)) for kind in np.unique(rows.kind)]
-    lines = []
-    for name, mask in cuts:
-        lines.append(_line(name, rows.at(mask), _at(held, mask), record, "F1"))
-    lines.append(
-        _line(f"{default}, families left out", rows.at(own), _at(by_family, own), record, "F1")
-    )
+    cuts: list[tuple[str, Mask]] = [
+        (f"{default}, {kind}", own & (rows.kind == kind)) for kind in np.unique(rows.kind)
+    ]
+    cuts.append((f"{default}, all but fresh", own & (rows.kind != FRESH)))
+    drivers = [str(one) for one in np.unique(rows.driver) if one != default]
+    cuts += [(driver, (rows.driver == driver) & (rows.kind != FRESH)) for driver in drivers]
+    lines = [
+        _line(name, rows.at(mask), _at(held, mask), record, part)
+        for name, mask in cuts
+        if mask.any()
+    ]
     header = ["rows", "missed", "Brier", "skill, plain", "skill, ln R", "AUC", "ECE"]
-    table(["F1, one space left out", *header], lines)
-    _show_baselines(rows.at(own), _at(held, own), default, record)
-    _show_reliability(rows.at(own), _at(held, own), default)
+    table([f"{part}, families left out", *header], lines)
+    _show_reliability(rows.at(own), _at(held, own), f"{part}, {default}")
+    if part == "F1":
+        known = own & (rows.kind != DRAWN_KIND)
+        _show_baselines(rows.at(known), _at(held, known), default, record)
+        _show_goals(rows.at(own), _at(held, own), default, record)
+
+
+def _show_goals(rows: Rows, held: Held, default: str, record: Record) -> None:
+    """Print by kind of goal what was forecast and what came, and how much spaces differ."""
+    lines = []
+    for goal in np.unique(rows.goal):
+        mask = rows.goal == goal
+        weights = weights_of(rows.space[mask])
+        told, came = (np.average(x[mask], weights=weights) for x in (held.chance, rows.missed))
+        record.figure(f"F1, {default}, {goal}: bias", round(float(told - came), 3))
+        lines.append([str(goal), f"{told:.2f}", f"{came:.2f}", f"{told - came:+.2f}"])
+    table([f"{default}: goal", "P(missed)", "missed", "bias"], lines)
+    header, cells = ["half-width of the band, logits"], ["spaces whose share of misses is in it"]
+    for half in (BAND, 1.0, 1.5, 2.0, 2.5):
+        inside = []
+        for space in np.unique(rows.space):
+            mask = rows.space == space
+            came = float(rows.missed[mask].mean())
+            low, high = (float(expit(held.logit[mask] + x).mean()) for x in (-half, half))
+            inside.append(low <= came <= high)
+        share = float(np.mean(inside))
+        header.append(f"{half:g}")
+        cells.append(f"{share:.2f}")
+        record.figure(f"F1, {default}: spaces within {half:g} logits", round(share, 3))
+    table(header, [cells])
 
 
 def _at(held: Held, mask: Mask) -> Held:
@@ -140,7 +179,7 @@ def _show_baselines(rows: Rows, held: Held, default: str, record: Record) -> Non
         "this forecast": held.chance,
         "base rate": held.plain,
         "base rate by ln R": held.by_left,
-        "regret bound, hard": bounded(rows.reach),
+        "regret bound, hard": bounded(rows.x[:, TERMS.index("reach")]),
         "best-so-far line, hard": rows.line,
     }
     for i, reading in enumerate(readings()):

@@ -9,19 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.analysis.calibration import model_inputs
+from assistant.analysis.forecast_features import features
 from assistant.core.forecast import WarningCheck, alarm_states
 from benchmarks.episodes import Method, OurChooser
 from benchmarks.forecasting import scores
-from benchmarks.forecasting.goal import Held
-from benchmarks.forecasting.rows import BUDGETS, TRUE_GOALS, Episode, weights_of
+from benchmarks.forecasting.goal import Held, fit_of
+from benchmarks.forecasting.rows import (
+    BUDGETS,
+    END,
+    TRUE_GOALS,
+    Episode,
+    family_of,
+    fit_weights,
+    weights_of,
+)
 from benchmarks.harness import Record, table
 
 Floats = NDArray[np.float64]
 
 FIRST_CHECK, EVERY = 12, 4
 THRESHOLDS = tuple(round(0.5 + 0.025 * i, 3) for i in range(19))
-FALSE_ALARMS = 0.15
+FALSE_ALARMS = 0.14  # Largest share on the families that a threshold is chosen on
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +37,14 @@ class Watched:
     """One goal and budget of an episode with the checks before its end.
 
     Args:
-        space, driver, seed, goal, budget: which.
+        space, kind, family, driver, seed, goal, budget: which.
         checks: every 4 runs, until the goal is reached or the budget is used up.
         missed: whether the goal was missed.
     """
 
     space: str
+    kind: str
+    family: str
     driver: str
     seed: int
     goal: str
@@ -61,91 +71,128 @@ class Watched:
         return self.checks[i].used
 
 
-def watch(episode: Episode, held: Held) -> list[Watched]:
+def watch(episode: Episode, held: Held, held_end: Held) -> list[Watched]:
     """Return every goal and budget of one episode, as the product would have watched it."""
-    terms, offsets = held.fits[episode.problem.name]
-    offset = offsets.get(episode.driver, float(np.mean(list(offsets.values()))))
-    goals = episode.goals()
+    fits = {name: fit_of(held, episode.problem) for name in episode.goals()}
+    fits[END] = fit_of(held_end, episode.problem)
+    goals = episode.goals() | {END: episode.problem.goal(0.05)}
     at = {name: episode.reached(goal) for name, goal in goals.items()}
     hardness: dict[tuple[str, int], float] = {}
     n_runs = len(episode.proposals)
     for used in range(FIRST_CHECK, min(n_runs, max(BUDGETS)), EVERY):
         evidence = episode.evidence(range(used))
-        if evidence.silence or evidence.reach is None:
+        if evidence.silence:
             continue
         for name, goal in goals.items():
-            if at[name] > used:
-                hardness[name, used] = terms.at(model_inputs(evidence, goal)) + offset
+            if name == END or at[name] > used:
+                terms, offsets = fits[name]
+                told = features(evidence, evidence.losses[0] if name == END else goal)
+                mean = float(np.mean(list(offsets.values())))
+                hardness[name, used] = terms.at(told) + offsets.get(episode.driver, mean)
     found = []
     for name in goals:
+        slope = fits[name][0].of["left"]
         for budget in BUDGETS:
-            if not episode.knows(budget) or at[name] <= FIRST_CHECK:
+            if not episode.knows(budget) or (name != END and at[name] <= FIRST_CHECK):
                 continue
             checks = []
             for used in range(FIRST_CHECK, budget, EVERY):
-                if at[name] <= used or used >= n_runs:
+                if used >= n_runs or (name != END and at[name] <= used):
                     break
                 left = float(budget - used)
                 hard = hardness.get((name, used))
-                logit = None if hard is None else hard + terms.of["left"] * math.log(left)
+                logit = None if hard is None else hard + slope * math.log(left)
                 miss = None if logit is None else 1.0 / (1.0 + math.exp(-logit))
                 checks.append(WarningCheck(used, left, miss))
             if any(check.may_warn for check in checks):
                 found.append(
                     Watched(
-                        episode.problem.name, episode.driver, episode.seed, name, budget,
-                        tuple(checks), at[name] > budget,
+                        episode.problem.name, episode.problem.kind, family_of(episode.problem.name),
+                        episode.driver, episode.seed, name, budget, tuple(checks),
+                        at[name] > budget,
                     )
                 )  # fmt: skip
     return found
 
 
-def rates(watched: Sequence[Watched], threshold: float) -> tuple[float, float]:
-    """Return how many misses are detected, and how many hits had an alarm; by space."""
-    told: dict[bool, list[tuple[str, float]]] = {True: [], False: []}
-    for one in watched:
-        on = one.stays_from(threshold) if one.missed else one.on_at(threshold)
-        told[one.missed].append((one.space, float(on is not None)))
-    found = []
-    for missed in (True, False):
-        names = np.array([name for name, _ in told[missed]])
-        values = np.array([value for _, value in told[missed]])
-        found.append(float(np.average(values, weights=weights_of(names))) if len(names) else 0.0)
-    return found[0], found[1]
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """Watched goals as arrays: with each of `THRESHOLDS`, was a miss detected, a hit warned of?
+
+    Args:
+        fired: bool [n, thresholds]: the alarm stays on until the last check (of a miss), or was
+            ever on (of a goal that was reached).
+        missed: bool [n].
+        space, kind, family: of each, str [n].
+    """
+
+    fired: NDArray[np.bool_]
+    missed: NDArray[np.bool_]
+    space: NDArray[np.str_]
+    kind: NDArray[np.str_]
+    family: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, watched: Sequence[Watched]) -> Alarms:
+        """Return the alarms of watched goals."""
+        fired = [
+            [(one.stays_from(x) if one.missed else one.on_at(x)) is not None for x in THRESHOLDS]
+            for one in watched
+        ]
+        return cls(
+            np.array(fired).reshape(len(watched), len(THRESHOLDS)),
+            np.array([one.missed for one in watched], dtype=np.bool_),
+            np.array([one.space for one in watched]),
+            np.array([one.kind for one in watched]),
+            np.array([one.family for one in watched]),
+        )
+
+    def threshold(self, mask: NDArray[np.bool_]) -> float:
+        """Return the least threshold with at most `FALSE_ALARMS` among the masked goals."""
+        hits = mask & ~self.missed
+        if not hits.any():
+            return THRESHOLDS[-1]
+        weights = fit_weights(self.space[hits], self.kind[hits])
+        false = np.average(self.fired[hits], axis=0, weights=weights)
+        return next(
+            (x for x, f in zip(THRESHOLDS, false, strict=True) if f <= FALSE_ALARMS), THRESHOLDS[-1]
+        )
 
 
 def threshold_of(watched: Sequence[Watched]) -> float:
-    """Return the least threshold with at most 15 % false alarms."""
-    for threshold in THRESHOLDS:
-        if rates(watched, threshold)[1] <= FALSE_ALARMS:
-            return threshold
-    return THRESHOLDS[-1]
+    """Return the least threshold with at most `FALSE_ALARMS` on all but fresh spaces."""
+    alarms = Alarms.of(watched)
+    return alarms.threshold(alarms.kind != "fresh")
 
 
 def nested(watched: Sequence[Watched]) -> dict[tuple[str, str], float]:
-    """Return the threshold of each driver and space, chosen on the driver's other spaces."""
+    """Return the threshold of each driver and family, chosen on the driver's other families."""
     found = {}
     for driver in sorted({one.driver for one in watched}):
-        own = [one for one in watched if one.driver == driver]
-        for space in sorted({one.space for one in own}):
-            rest = [one for one in own if one.space != space]
-            found[driver, space] = threshold_of(rest or own)
+        alarms = Alarms.of([one for one in watched if one.driver == driver])
+        fresh = alarms.kind == "fresh"
+        for family in np.unique(alarms.family):
+            found[driver, str(family)] = alarms.threshold((alarms.family != family) & ~fresh)
     return found
 
 
 def show(
-    watched: Sequence[Watched], drivers: Sequence[str], record: Record
+    watched: Sequence[Watched], drivers: Sequence[str], record: Record, part: str
 ) -> dict[tuple[str, str], float]:
     """Print the table of the alarm; return the nested thresholds."""
     chosen = nested(watched)
     lines = []
-    for driver in drivers:
-        own = [one for one in watched if one.driver == driver]
+    cuts = [(driver, kind) for driver in drivers for kind in ("all but fresh", "fresh")]
+    for driver, kind in cuts:
+        own = [
+            one for one in watched
+            if one.driver == driver and (one.kind == "fresh") == (kind == "fresh")
+        ]  # fmt: skip
         if not own:
             continue
         hits, false, leads, right = [], [], [], []
         for one in own:
-            threshold = chosen[driver, one.space]
+            threshold = chosen[driver, one.family]
             if one.missed:
                 since = one.stays_from(threshold)
                 hits.append((one.space, float(since is not None)))
@@ -155,8 +202,11 @@ def show(
                 false.append((one.space, float(one.on_at(threshold) is not None)))
             if one.on_at(threshold) is not None:
                 right.append(float(one.missed))
-        cells = [driver, f"{len(own):,}"]
+        cells = [f"{driver}, {kind}", f"{len(own):,}"]
         for label, told in (("detects", hits), ("false alarms", false)):
+            if not told:
+                cells.append("-")
+                continue
             names = np.array([name for name, _ in told])
             values = np.array([value for _, value in told])
             value = float(np.average(values, weights=weights_of(names)))
@@ -164,15 +214,15 @@ def show(
                 lambda i, w, v=values: float(np.average(v[i], weights=w)),
                 names,  # type: ignore[misc]
             )
-            record.figure(f"F4, {driver}: {label}", round(value, 4))
+            record.figure(f"{part}, {driver}, {kind}: {label}", round(value, 4))
             cells.append(f"{value:.2f} [{low:.2f}, {high:.2f}]")
         lead = float(np.median(leads)) if leads else float("nan")
-        record.figure(f"F4, {driver}: median lead, share of the budget", round(lead, 3))
+        record.figure(f"{part}, {driver}, {kind}: median lead, share of the budget", round(lead, 3))
         cells += [f"{np.mean(right):.2f}" if right else "-", f"{lead:.2f}"]
-        cells.append(f"{threshold_of(own):.3f}")
+        cells.append(f"{threshold_of([one for one in watched if one.driver == driver]):.3f}")
         lines.append(cells)
-    header = ["goals watched", "detects", "false alarms", "right", "median lead", "threshold"]
-    table(["F4: method", *header], lines)
+    header = ["watched", "detects", "false alarms", "right", "median lead", "threshold"]
+    table([f"{part}: method", *header], lines)
     return chosen
 
 
@@ -218,7 +268,7 @@ def show_value(
         for arm, method in advised(driver, default).items():
             pairs = []
             for one in watched:
-                used = one.on_at(chosen[one.driver, one.space]) if one.driver == driver else None
+                used = one.on_at(chosen[one.driver, one.family]) if one.driver == driver else None
                 if used is None:
                     continue
                 episode = episodes[one.space, driver, one.seed]

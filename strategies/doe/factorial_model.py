@@ -3,13 +3,19 @@
 The linear model response = constant + main effects + chosen interactions + noise is fitted by
 least squares, balanced or not. Each term is tested by the residual sum of squares that leaving it
 out adds (type III, see `strategies.doe.linear_model`). Effects of levels are relative to the mean
-of the comparable levels; an undetermined effect is None and has a reason, never 0. The error is
-estimated from replicates (pure error) where some differ, else from the residuals, which hold
-whatever the model leaves out.
+of the comparable levels; an undetermined effect is None and has a reason, never 0.
+
+The error is the residual mean square. With replicates it pools pure error with lack of fit. Where
+lack of fit is not significant, both estimate the noise. Where it is, the pooled error is larger
+than pure error, which would leave out that interactions move effects on unbalanced data. So no
+preliminary test chooses the error, which would bias it (Bozivich, Bancroft & Hartley 1956).
 
 Reference: Montgomery, Design and Analysis of Experiments, 8th ed., chapters 5, 10 and 15.2,
-sections 10.7 (PRESS) and 10.8 (lack of fit); Allen 1974, The relationship between variable
-selection and data augmentation and a method for prediction, Technometrics 16.
+sections 3.5.7 (Tukey), 10.7 (PRESS) and 10.8 (lack of fit); Allen 1974, The relationship between
+variable selection and data augmentation and a method for prediction, Technometrics 16; Bozivich,
+Bancroft & Hartley 1956, Power of analysis of variance test procedures for certain incompletely
+specified models, Annals of Mathematical Statistics 27; Hayter 1984, A proof of the conjecture that
+the Tukey-Kramer multiple comparisons procedure is conservative, Annals of Statistics 12.
 """
 
 from __future__ import annotations
@@ -35,24 +41,29 @@ from strategies.doe.linear_model import (
     comparable,
     rounded_to_grain,
     solve,
+    studentised_range,
 )
 from strategies.space.errors import AnalysisError
 from strategies.space.parameter_space import ParameterSpace
 
 CONFIDENCE = 0.95
+SIGNIFICANT = 0.05  # Greatest p-value at which lack of fit is called significant
 MOST_NAMED = 3  # Greatest number of terms and pairs that a reason names; the rest is counted
 
-ErrorSource = Literal["pure error", "residual"]
+ErrorSource = Literal["pure error", "residual", "pooled"]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorEstimate:
     """Estimated error variance of a single run, with its degrees of freedom."""
 
-    source: ErrorSource | None  # replicates or residuals; None if there are neither
+    # replicates alone, residuals alone, or both pooled; None if there are neither
+    source: ErrorSource | None
     df: int  # degrees of freedom, 0 without an estimate
     mean_square: float | None  # the variance, None without an estimate
     reason: str  # explanation of the source, or of its absence, for people
+    pure_df: int = 0  # degrees of freedom from replicates that differ
+    lack_df: int = 0  # degrees of freedom from lack of fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,24 @@ class LevelContrast:
     # standard error of the effect, None without an estimate of the error
     standard_error: float | None = None
     # 95 % t interval of the effect, None where the standard error is
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRange:
+    """Range of a main effect: the largest estimated level effect less the smallest one.
+
+    The interval is that of Tukey and Kramer. All differences of two levels lie in their
+    simultaneous intervals in 95 % of cases or more, and so does the largest: its ends are the
+    largest lower end, at least 0, and the largest upper end. The largest of several estimates is
+    biased upwards, which this allows for. For two levels it is the t interval.
+    """
+
+    parameter: str
+    level_ids: tuple[int, ...]  # levels that can be compared; fewer than two without a range
+    count: int  # runs with these levels
+    value: float | None = None  # in the unit of the response; None if unknown
+    # 95 % interval of the true range of these levels, None without an estimate of the error
     interval: tuple[float, float] | None = None
 
 
@@ -151,21 +180,36 @@ class FactorialModel:
         """Estimate of the error that tests and intervals use."""
         if self.solution is None:
             return ErrorEstimate(None, 0, None, "There is no run yet.")
-        df, squares = self.pure_error
-        if squares > 0:
-            text = f"The error comes from replicates (pure error, {_df(df)})."
-            return ErrorEstimate("pure error", df, squares / df, text)
         if not self.residual_df:
             return ErrorEstimate(
                 None, 0, None,
                 f"The error is unknown: {_n(self.n, 'run')} and as many effects; add runs or ask "
                 "for fewer interactions.",
             )  # fmt: skip
-        text = f"The error is the residual of the model ({_df(self.residual_df)})"
-        if df:
-            text += "; replicates agree exactly, so the measure itself has no noise"
-        squares = self.solution.residual_squares
-        return ErrorEstimate("residual", self.residual_df, squares / self.residual_df, f"{text}.")
+        df, squares = self.residual_df, self.solution.residual_squares
+        fit = lack_of_fit(self)
+        source, pure_df, text = self._error_source(fit)
+        return ErrorEstimate(source, df, squares / df, text, pure_df, df - pure_df)
+
+    def _error_source(self, fit: LackOfFit) -> tuple[ErrorSource, int, str]:
+        """Return the source of the error, the degrees of freedom of replicates, and a sentence."""
+        df = _df(self.residual_df)
+        if not fit.pure_squares:
+            agree = "; replicates agree exactly, so the measure itself has no noise"
+            text = f"The error is the residual of the model ({df}){agree if fit.pure_df else ''}."
+            return "residual", 0, text
+        if fit.p is None:
+            return "pure error", fit.pure_df, f"The error comes from replicates (pure error, {df})."
+        text = (
+            f"The error pools lack of fit ({_df(fit.df)}) with replicates ({fit.pure_df}): "
+            f"{df} in all."
+        )
+        if fit.p < SIGNIFICANT:
+            text += (
+                " Lack of fit is significant, so parameters interact. The error holds that too: "
+                "intervals are wider than the noise."
+            )
+        return "pooled", fit.pure_df, text
 
     @cached_property
     def tests(self) -> tuple[TermTest, ...]:
@@ -183,6 +227,35 @@ class FactorialModel:
         changes = {c.level_ids: c for c in self._changes((position,), self._seen((position,)))}
         ordered = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
         return tuple(changes.get((i,), LevelContrast((i,), 0)) for i in ordered)
+
+    @cached_property
+    def ranges(self) -> tuple[LevelRange, ...]:
+        """Ranges of all main effects, the largest first; unknown ones last, in space order."""
+        ranges = [self._range(position) for position in range(len(self.space.parameters))]
+        return tuple(sorted(ranges, key=lambda r: (r.value is None, -(r.value or 0.0))))
+
+    def _range(self, position: int) -> LevelRange:
+        parameter = self.space.parameters[position]
+        changes = [change for change in self.levels(parameter.name) if change.effect is not None]
+        cells = [change.level_ids for change in changes]
+        level_ids = tuple(cell[0] for cell in cells)
+        n_runs = sum(change.count for change in changes)
+        if self.solution is None or len(cells) < 2:
+            return LevelRange(parameter.name, level_ids, n_runs)
+        effects = np.array([change.effect for change in changes], dtype=np.float64)
+        differences = effects[:, None] - effects
+        value, error = float(differences.max()), self.error
+        if error.mean_square is None:
+            return LevelRange(parameter.name, level_ids, n_runs, value)
+        scaled = self.solution.scaled(self._rows((position,), cells))
+        products = scaled @ scaled.T
+        lengths = np.diag(products)
+        squares = np.maximum(lengths[:, None] + lengths - 2 * products, 0.0)
+        errors = np.sqrt(squares * error.mean_square)
+        tukey = studentised_range(CONFIDENCE, len(cells), error.df) / math.sqrt(2)
+        low = max(float((differences - tukey * errors).max()), 0.0)
+        high = float((differences + tukey * errors).max())
+        return LevelRange(parameter.name, level_ids, n_runs, value, (low, high))
 
     def combinations(self, first: str, second: str) -> tuple[LevelContrast, ...]:
         """Return the joint effect of each level combination of two parameters that has runs.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from strategies.data.observation import Observation, responses
 from strategies.doe.main_effects import Knowledge
@@ -28,7 +28,10 @@ from strategies.gp.gaussian_process import (
     learn,
     n_learnt,
 )
+from strategies.gp.run_interval import LEAST_RUNS, chance_above, features, shipped
 from strategies.space.parameter_space import Configuration, ParameterSpace
+
+TOP = 3  # Fewest results next to an end whose mean slope extends the scale of targets beyond it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,17 +58,34 @@ class Targets:
         return cls(z, knots, responses[first])
 
     def response(self, z: float) -> float:
-        """Convert a target value back to a response by linear interpolation."""
+        """Convert a target value back to a response, see `responses_at`."""
         return float(self.responses_at(np.float64(z)))
 
     def responses_at(self, z: Floats | np.float64) -> Floats:
-        """Convert target values of any shape back to responses."""
+        """Convert target values of any shape back to responses.
+
+        Linear between the runs, and beyond them with the mean slope of the outer quarter of them.
+        Responses of one sign keep it: towards 0 they shrink by a factor instead. So do those of
+        shares, all within 0 and 1, towards 1.
+        """
         knots, responses = self.knots, self.responses
         if knots.size < 2:
             return np.full(np.shape(z), responses[0])
-        i = np.clip(np.searchsorted(knots, z), 1, knots.size - 1)
-        slope = (responses[i] - responses[i - 1]) / (knots[i] - knots[i - 1])
-        values: Floats = responses[i] + slope * (z - knots[i])
+        width = min(max(TOP, knots.size // 4), knots.size - 1)
+        low, high = responses[0], responses[-1]
+        values: Floats = np.asarray(np.interp(z, knots, responses))
+        for inner, end, sign in ((width, 0, -1.0), (-1 - width, -1, 1.0)):
+            slope = (responses[end] - responses[inner]) / (knots[end] - knots[inner])
+            away = np.maximum(sign * (z - knots[end]), 0.0) * slope
+            bound = None
+            if (sign > 0 and high <= 0) or (sign < 0 and low >= 0):
+                bound = 0.0
+            elif sign > 0 and low >= 0 and high <= 1:
+                bound = 1.0
+            if bound is not None:
+                room = abs(bound - responses[end])
+                away = -room * np.expm1(-away / room) if room > 0 else np.zeros_like(away)
+            values = values + sign * away
         return values
 
 
@@ -94,7 +114,7 @@ MOST_RUNS = 400  # Most runs that are fitted: the better half of them, the lates
 
 MOST_LEVELS = 256  # Most levels of a parameter that an average runs over, evenly spread by rank
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # Of averages; that of one run is `run_interval.LEVEL`
 DIGITS = 8  # Significant digits in texts for people, the same on every processor
 
 
@@ -103,7 +123,8 @@ class RunPrediction:
     """Predicted response of one run, with its probabilities of success and of improvement."""
 
     value: float  # expected response (its median)
-    interval: tuple[float, float]  # 95% interval of one run, noise included
+    # 95% interval of one run, noise included; None below `LEAST_RUNS` runs
+    interval: tuple[float, float] | None
     # probability that it succeeds and is better than the best run so far; None while no run
     # differs from another
     chance: float | None
@@ -133,7 +154,7 @@ class AnovaModel:
     """Gaussian process model of responses and failures, fitted to an experiment's runs.
 
     Observations are oldest first, at least one; ``failed`` are configurations of runs without a
-    result.
+    result; ``exact`` says that a configuration gives the same result every time.
     """
 
     def __init__(
@@ -141,15 +162,18 @@ class AnovaModel:
         space: ParameterSpace,
         observations: Sequence[Observation],
         failed: Iterable[Configuration] = (),
+        *,
+        exact: bool = False,
     ) -> None:
         self.space = space
+        self._exact = exact
         self.columns = tuple(i for i, p in enumerate(space.parameters) if p.n_levels > 1)
         self.axes = tuple(Axis.of(space.parameters[i]) for i in self.columns)
-        fitted_runs = _fitted_runs(observations)
-        self.ids = self.ids_of([observation.configuration for observation in fitted_runs])
-        self.targets = Targets.of(responses(fitted_runs))
-        m = n_learnt(len(fitted_runs))
-        first = self.targets if m == len(fitted_runs) else Targets.of(responses(fitted_runs[:m]))
+        runs = _fitted_runs(observations)
+        self.ids = self.ids_of([observation.configuration for observation in runs])
+        self.targets = Targets.of(responses(runs))
+        m = n_learnt(len(runs))
+        first = self.targets if m == len(runs) else Targets.of(responses(runs[:m]))
         self.hyperparameters = learn(self.axes, self.ids[:m], first.z, PRIOR, ITERATIONS)
         self._failed = self.ids_of(tuple(failed)[-MOST_RUNS:])
 
@@ -177,7 +201,7 @@ class AnovaModel:
 
         The greatest of noisy results is biased upwards; replicates show by how much.
         """
-        if len({row.tobytes() for row in self.ids}) == len(self.ids):
+        if len(self._tried) == len(self.ids):
             return float(self.targets.z.max())
         mean, _ = self.posterior.predict(self.ids)
         return float(mean.max())
@@ -206,24 +230,50 @@ class AnovaModel:
         """Predict the response of a run of a configuration, with interval."""
         self.space.index(configuration)
         ids = self.ids_of([configuration])
-        mean, sd = self.posterior.predict(ids)
-        z, latent = float(mean[0]), float(sd[0]) * self.doubt
-        half = float(np.hypot(latent, np.sqrt(self.hyperparameters.noise) * self.doubt))
-        half *= float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
-        value = self.targets.response(z)
-        low, high = self.targets.response(z - half), self.targets.response(z + half)
+        quantiles = self.run_quantiles(ids)[0]
+        low, value, high = self.targets.responses_at(quantiles[[0, 2, 4]])
         succeeds = 1.0 if self.validity is None else float(self.validity.chance(ids)[0])
-        better = float(stdtr(self.freedom, (z - self.best) / latent))
-        chance = better * succeeds if self.targets.knots.size > 1 else None
-        rounded = [float(f"{x:.{DIGITS}g}") for x in (min(low, value), value, max(high, value))]
-        if chance is not None:
-            chance = float(f"{chance:.{DIGITS}g}")
-        return RunPrediction(rounded[1], (rounded[0], rounded[2]), chance, succeeds)
+        chance, interval = None, None
+        if self.targets.knots.size > 1:
+            chance = _rounded(chance_above(quantiles, self.best) * succeeds)
+        if len(self.ids) >= LEAST_RUNS:
+            interval = _rounded(low), _rounded(high)
+        return RunPrediction(_rounded(value), interval, chance, succeeds)
+
+    def run_quantiles(self, ids: Ints) -> Floats:
+        """Return quantiles [m, 5] of the target of one run at level ids [m, d] of the axes.
+
+        Noise is included. The probabilities are `run_interval.PROBABILITIES`.
+        """
+        mean, deviation, described = self.described(ids)
+        quantiles: Floats = mean[:, None] + deviation[:, None] * shipped().quantiles(described)
+        return quantiles
+
+    def described(self, ids: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return mean and deviation [m] of a run's target, and its `run_interval.features`.
+
+        Without replicates the model cannot tell noise from detail. So the deviation of another run
+        of a tried configuration is the leave-one-out error, unless results are exact.
+        """
+        mean, sd = self.posterior.predict(ids)
+        deviation = np.hypot(sd, np.sqrt(self.hyperparameters.noise))
+        tried = np.zeros(len(ids), dtype=np.bool_)
+        if not self._exact:
+            tried[:] = [row.tobytes() in self._tried for row in np.ascontiguousarray(ids)]
+        error = float(np.sqrt(np.mean(self.posterior.left_out_errors**2)))
+        deviation = np.where(tried, np.maximum(deviation, error), deviation)
+        best = float(self.targets.z.max())
+        return mean, deviation, features(self.posterior.left_out, best, mean, deviation, tried)
+
+    @cached_property
+    def _tried(self) -> frozenset[bytes]:
+        return frozenset(row.tobytes() for row in self.ids)
 
     def predict_all(self, ids: Ints) -> Bands:
         """Predict noisy responses with intervals for level ids [m, parameters]."""
-        mean, sd = self.posterior.predict(self.reduced(ids))
-        return self._bands(mean, np.hypot(sd, np.sqrt(self.hyperparameters.noise)))
+        quantiles = self.run_quantiles(self.reduced(ids))[:, [0, 2, 4]]
+        lows, values, highs = self.targets.responses_at(quantiles).T
+        return Bands(values, lows, highs)
 
     def average_all(self, positions: Sequence[int], ids: Ints) -> Bands:
         """Predict responses averaged over the parameters that are not in `positions`.
@@ -232,9 +282,7 @@ class AnovaModel:
         [m, positions] of the parameters at these positions in the space.
         """
         combinations = [tuple(row) for row in ids.tolist()]
-        return self._bands(*self._averaged(tuple(positions), combinations))
-
-    def _bands(self, mean: Floats, sd: Floats) -> Bands:
+        mean, sd = self._averaged(tuple(positions), combinations)
         half = sd * self.doubt * float(stdtrit(self.freedom, 0.5 + CONFIDENCE / 2))
         ends = [self.targets.responses_at(z) for z in (mean - half, mean, mean + half)]
         return Bands(ends[1], np.minimum(ends[0], ends[1]), np.maximum(ends[2], ends[1]))
@@ -325,6 +373,10 @@ class AnovaModel:
         return ids.reshape(len(configurations), len(self.space.parameters))[:, list(self.columns)]
 
 
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
 def _fitted_runs(observations: Sequence[Observation]) -> tuple[Observation, ...]:
     """Return the at most `MOST_RUNS` observations to fit, oldest first."""
     if len(observations) <= MOST_RUNS:
@@ -381,70 +433,3 @@ def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
         inside &= places >= 0
         number = number * len(open_ids) + places
     return np.where(inside, number, -1)
-
-
-SAMPLED = 4096  # Sampled configurations that represent a space too large to list
-
-CENTRES = 8  # Best runs whose neighbours are added to the sample
-
-TOP = 3  # Results next to the best whose mean slope extends the scale of targets beyond it
-
-MOST = 6.0  # Most standard deviations beyond the best run that a target can lie
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UntriedPredictions:
-    """Predicted targets, with standard deviations, of all untried configurations."""
-
-    mean: Floats  # expected targets, float64 [m]
-    deviation: Floats  # their standard deviations, times the model's doubt, float64 [m], above 0
-    targets: Targets  # scale of the targets
-
-    @classmethod
-    def of(cls, knowledge: Knowledge) -> UntriedPredictions | None:
-        """Return predictions for untried configurations; None without two different results."""
-        model = AnovaModel.of(knowledge)
-        if model is None or model.targets.knots.size < 2:
-            return None
-        ids = _untried(knowledge)
-        if not len(ids):
-            return None
-        mean, deviation = model.posterior.predict(model.reduced(ids))
-        return cls(mean, np.maximum(deviation * model.doubt, 1e-9), model.targets)
-
-    def beyond(self, response: float) -> float:
-        """Return the greatest (mean - goal) / sd of untried configurations for a goal response."""
-        goal = self._target(response)
-        return float(((self.mean - goal) / self.deviation).max())
-
-    def _target(self, response: float) -> float:
-        """Return the target of a response at or beyond the best one, at most `MOST` beyond."""
-        knots, responses = self.targets.knots, self.targets.responses
-        i = max(0, knots.size - 1 - TOP)
-        slope = (knots[-1] - knots[i]) / (responses[-1] - responses[i])
-        return min(float(knots[-1] + slope * (response - responses[-1])), float(knots[-1]) + MOST)
-
-
-def _untried(knowledge: Knowledge) -> Ints:
-    """Return level ids [m, parameters] of all untried configurations, or of a sample of them."""
-    tried = {o.configuration for o in knowledge.observations}
-    tried |= {failure.configuration for failure in knowledge.failures}
-    listed = free_ids(knowledge, tried)
-    if listed is not None:
-        return listed
-    space, rng = knowledge.space, np.random.default_rng(0)
-    best = sorted(knowledge.observations, key=lambda o: (-o.violation, o.quality))[-CENTRES:]
-    rows = [
-        (
-            *observation.configuration.level_ids[:i],
-            level,
-            *observation.configuration.level_ids[i + 1 :],
-        )
-        for observation in best
-        for i, levels in enumerate(space.open_ids)
-        for level in levels
-    ]
-    sampled = np.stack([rng.choice(levels, SAMPLED) for levels in space.open_ids], axis=1)
-    taken = {configuration.level_ids for configuration in tried}
-    near = [row for row in rows if row not in taken]
-    return np.concatenate([np.array(near, dtype=np.int64).reshape(len(near), -1), sampled])

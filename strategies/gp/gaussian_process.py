@@ -321,12 +321,23 @@ class Posterior:
 
         Reference: Rasmussen & Williams 2006, equations 5.10-5.12.
         """
+        errors: Floats = self.weights / np.sqrt(self._precision)
+        return errors
+
+    @cached_property
+    def left_out_errors(self) -> Floats:
+        """Leave-one-out errors of the runs on the scale of the targets, [n]."""
+        errors: Floats = self.weights / self._precision
+        return errors
+
+    @cached_property
+    def _precision(self) -> Floats:
+        """Diagonal of the inverse of the kernel matrix with noise, [n]."""
         inverse = solve_triangular(
             self.factor, np.eye(len(self.ids)), lower=True, check_finite=False
         )
-        precision = np.einsum("ij,ij->j", inverse, inverse)
-        residuals: Floats = self.weights / np.sqrt(precision)
-        return residuals
+        precision: Floats = np.einsum("ij,ij->j", inverse, inverse)
+        return precision
 
     def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
         """Draw n noisy joint results [m, n] of m pending runs with level ids [m, d]."""

@@ -237,12 +237,10 @@ class _GraspBatch:
         near: Configuration | None = None,
     ) -> None:
         expected = self._model.expected(configuration)
-        value, interval = (expected.value, expected.interval) if expected else (None, None)
+        value = expected.value if expected else None
         name = self._grasp.name
         self._unavailable.add(configuration)
-        self.suggestions.append(
-            Suggestion(configuration, name, reason, kind, value, interval, near)
-        )
+        self.suggestions.append(Suggestion(configuration, name, reason, kind, value, near=near))
 
 
 GRASP = StrategyEntry(

@@ -40,7 +40,8 @@ class Suggestion:
         reason: one sentence for people.
         kind: origin of the suggestion.
         expected: expected response (quality, where all is feasible), None if unknown.
-        interval: rough 95% interval of that, None if unknown.
+        interval: 95 % interval of one run, None if unknown; strategies without a model of runs
+            state none, and a session adds that of the ANOVA model. Of a confirmation, of the mean.
         near: configuration that it was derived from, for neighbours and in regions.
         region: number of the region it was drawn from, None outside.
         chance: probability that it beats the best run so far, None if unknown.
@@ -126,10 +127,10 @@ class Batch:
     ) -> None:
         """Add a free configuration as a suggestion, with its expected response."""
         expected = self._knowledge.model.expected(configuration)
-        value, interval = (expected.value, expected.interval) if expected else (None, None)
+        value = expected.value if expected else None
         self.unavailable.add(configuration)
         self._suggestions.append(
-            Suggestion(configuration, self._strategy, reason, kind, value, interval, near)
+            Suggestion(configuration, self._strategy, reason, kind, value, near=near)
         )
 
     def add_random(self, kind: SuggestionKind, reason: str) -> bool:
@@ -279,7 +280,6 @@ class RandomSearch:
                     "Drawn at random among the configurations that have not been run.",
                     "random",
                     expected.value if expected else None,
-                    expected.interval if expected else None,
                 )
             )
         return tuple(suggestions)

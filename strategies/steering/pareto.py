@@ -123,7 +123,7 @@ class ScalarisedStrategy:
             suggestion,
             reason=reason,
             expected=expected.value if expected else None,
-            interval=expected.interval if expected else None,
+            interval=None,
             chance=None,  # the base's chance is of the weighted cost
         )
 

@@ -268,7 +268,7 @@ def test_journals_of_before_are_read() -> None:
     line = encode_event(session.experiment.opened)
     new = (
         '"sla": {"max_runs": 7, "deadline_s": 2000000.0, "max_cost": null, "tariff": null, '
-        '"goal": null, "run_limit_s": null, "at_goal": "stop"}'
+        '"goal": null, "run_limit_s": null, "at_goal": "stop", "keep_going": false}'
     )
     assert new in line
     old = decode_event(line.replace(new, '"sla": {"max_runs": 7, "deadline_s": 2000000.0}'))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import vl_convert
@@ -17,7 +17,7 @@ from assistant import (
     SingleMeasure,
     open_session,
 )
-from assistant.analysis.effects import effects_report, missing_report
+from assistant.analysis.effects import ParameterRange, effects_report, missing_report
 from assistant.core.errors import ExperimentError, RunError
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.charts.effects import (
@@ -31,8 +31,9 @@ from assistant.presentation.charts.effects import (
 )
 from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import render_html
-from assistant.presentation.tables.effects import effect_sentences, effects_section
+from assistant.presentation.tables.effects import effect_sentences, effects_section, ranking_of
 from assistant.store.event_store import MemoryStore
+from benchmarks.ranking import judged, swept
 from strategies import Level, Parameter, ParameterSpace
 from strategies.doe.coverage import EstimationTarget
 from strategies.doe.factorial_model import all_pairs
@@ -185,11 +186,11 @@ def test_the_nearest_block_comes_with_it() -> None:
 
 def test_the_report_draws_effects_and_says_what_they_rest_on() -> None:
     data = collect(run_all(Product()).experiment)
-    assert data.adjusted is not None
-    assert [figure.parameter for figure in data.adjusted.figures][:2] == ["a", "b"]
-    assert [change.level for change in data.adjusted.figures[0].levels] == ["-1", "1"]
+    assert data.effects is not None
+    assert [figure.parameter for figure in data.effects.figures][:2] == ["a", "b"]
+    assert [change.level for change in data.effects.figures[0].levels] == ["-1", "1"]
     page = render_html(data)
-    for text in ("Adjusted effect of each parameter", "half-normal quantile", "F = ",
+    for text in ("What matters", "half-normal quantile", "F = ",
                  "the pseudo standard error", "Each run predicted from the others"):  # fmt: skip
         assert text in page
     assert "change of wait_s [s]" in page
@@ -201,6 +202,50 @@ def test_sentences_name_what_is_missing() -> None:
     assert "Lenth's margins need 3 or more estimable contrasts" in told
     bowl = open_session(Bowl(), store=MemoryStore(), clock=TickingClock())
     assert "There is no run yet." in effect_sentences(effects_report(bowl.experiment))
+
+
+def ranking_sentence(*ranges: tuple[str, float | None, float | None, float | None]) -> str:
+    """Return the sentence on parameters with these names, ranges and interval ends."""
+    report = effects_report(run_all(Product()).experiment)
+    entries = [ParameterRange(*entry, 2, 2, 6) for entry in ranges]
+    main = tuple(replace(report.main[0], parameter=e.parameter, range=e) for e in entries)
+    return ranking_of(replace(report, main=main, unit="", value_name="loss")).sentence
+
+
+def test_the_headline_is_the_range_with_its_interval() -> None:
+    assert ranking_sentence(
+        ("lr", 0.4523, 0.41, 0.49), ("dropout", 0.3, 0.27, 0.33), ("opt", 0.15, 0.12, 0.18),
+        ("batch", 0.024, 0.0, 0.06), ("seed", None, None, None),
+    ) == (
+        "lr matters most: its levels differ by 0.452 (95 %: 0.41 to 0.49) in loss; dropout follows "
+        "with 0.3. Then opt 0.15, batch 0.024. Noise alone could make the range of batch. "
+        "Not known yet: seed."
+    )  # fmt: skip
+
+
+def test_the_headline_says_how_sure_the_first_place_is() -> None:
+    close = ranking_sentence(("lr", 0.45, 0.4, 0.5), ("dropout", 0.41, 0.36, 0.46))
+    assert close == (
+        "lr probably matters most: its levels differ by 0.45 (95 %: 0.4 to 0.5) in loss; dropout "
+        "follows with 0.41. dropout may matter as much."
+    )
+    noise = ranking_sentence(("lr", 0.45, 0.0, 2.0))
+    assert noise == (
+        "lr comes first, but noise could make it: its levels differ by 0.45 (95 %: 0 to 2) in loss."
+    )
+    assert ranking_sentence(("lr", 2.0, 2.0, 2.0)) == (
+        "lr matters most: its levels differ by 2 in loss."
+    )
+    assert ranking_sentence(("lr", 0.0, 0.0, 0.0)) == "No parameter changes loss in these runs."
+    assert ranking_sentence(("lr", None, None, None)).startswith("No effect on loss can be")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_adaptive_sweep_finds_the_true_order_and_ranges(seed: int) -> None:
+    found = judged(swept("few", seed), "few")
+    assert found["ordered"], found["sentence"]
+    missed = [name for name, entry in found["parameters"].items() if not entry["holds"]]
+    assert len(missed) <= 1, found
 
 
 MARGINS = Margins(1.0, 2.5, 5.0)

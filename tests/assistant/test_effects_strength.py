@@ -40,8 +40,7 @@ from assistant.presentation.charts.effects import (
     pareto_standardised,
     strength_matrix,
 )
-from assistant.presentation.charts.vega_lite import LevelEstimate, level_estimates
-from assistant.presentation.tables.effects import fit_text, headline, level_qualities, responses_of
+from assistant.presentation.tables.effects import effects_ranking, fit_text, responses_of
 from assistant.store.event_store import MemoryStore
 from strategies import Level, Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
@@ -146,7 +145,12 @@ def test_without_an_error_there_is_no_standard_error_and_no_r_squared() -> None:
     found = term_shares(session.experiment)
     assert all(one.share is not None for one in found.main)
     assert {one.share for one in found.pairs} == {None}, "a corner is missing of every pair"
-    assert "No interaction" not in headline(report, found)
+    ranking = effects_ranking(session.experiment)
+    assert ranking.sentence == (
+        "a probably matters most: its levels differ by 6 s in wait_s; b follows with 2 s. Then "
+        "c 0 s. The error is unknown: 4 runs and as many effects; add runs or ask for fewer "
+        "interactions."
+    )
 
 
 def test_any_number_that_was_measured_is_a_response_with_the_direction_that_is_known(
@@ -163,9 +167,8 @@ def test_any_number_that_was_measured_is_a_response_with_the_direction_that_is_k
     assert [one.change for one in report.main[0].levels] == pytest.approx([-100, 100])
     assert report.goal == "maximise"
     assert effects_report(exact, response=found["sometimes"]).n_runs == 4
-    levels = level_qualities(exact, found["cost"])
-    assert levels[0].parameter == "c"
-    assert [one.value for one in levels[0].levels] == pytest.approx([4, 6], abs=0.2)
+    cost = effects_report(exact, response=found["cost"])
+    assert [(one.parameter, one.value) for one in cost.ranking] == [("c", 2), ("a", 0), ("b", 0)]
 
 
 def test_a_filter_takes_the_runs_that_it_names(exact: Experiment) -> None:
@@ -195,7 +198,9 @@ def test_a_measure_that_cannot_be_squared_is_unknown() -> None:
 def test_shares_lie_in_0_to_1_and_name_every_parameter_and_pair(noise: list[float]) -> None:
     experiment = run_all(tuple(noise)).experiment
     found = term_shares(experiment)
-    assert [one.parameters for one in found.main] == [("a",), ("b",), ("c",)]
+    assert {one.parameters for one in found.main} == {("a",), ("b",), ("c",)}
+    ranking = effects_report(experiment).ranking
+    assert [one.parameters[0] for one in found.main] == [entry.parameter for entry in ranking]
     assert {one.parameters for one in found.pairs} == {("a", "b"), ("a", "c"), ("b", "c")}
     for one in (*found.main, *found.pairs):
         assert one.share is None or 0 <= one.share <= 1
@@ -222,7 +227,9 @@ def test_of_many_parameters_the_strongest_are_paired() -> None:
     found = term_shares(session.experiment)
     assert len(found.pairs) == MOST_PAIRED * (MOST_PAIRED - 1) // 2
     assert set(found.left_out) == {"p0", "p1"}
-    assert headline(effects_report(session.experiment), found).startswith("p13 matters most")
+    assert effects_ranking(session.experiment).sentence.startswith(
+        "p13 matters most: its levels differ by 13 in wait_s; p12 follows with 12. Then p11 11, "
+    )
 
 
 # -- charts ------------------------------------------------------------------------------------
@@ -242,15 +249,12 @@ def test_charts_say_numbers_and_carry_what_is_clicked(exact: Experiment) -> None
     svg = vl_convert.vegalite_to_svg(pareto_standardised(told))
     for text in ("one by one (t)", "all at once (Bonferroni)", "raises it"):
         assert text in svg
-    for spec in (
-        level_estimates([LevelEstimate("1", 2.0, 1.0, 3.0, 4)], "a", "", ""),
-        main_effects([LevelChange("1", 2.0, 1.0, 3.0, 4)], "a", "", ""),
-    ):
-        chart = choosable(spec, "a")
-        assert chart["data"]["values"][0]["parameter"] == "a"
-        assert chart["layer"][-1]["params"][0]["name"] == CHOSEN_LEVEL
-        assert "params" not in spec["layer"][-1], "the report's chart stays as it is"
-        vl_convert.vegalite_to_svg(chart)
+    spec = main_effects([LevelChange("1", 2.0, 1.0, 3.0, 4)], "a", "", "")
+    chart = choosable(spec, "a")
+    assert chart["data"]["values"][0]["parameter"] == "a"
+    assert chart["layer"][-1]["params"][0]["name"] == CHOSEN_LEVEL
+    assert "params" not in spec["layer"][-1], "the report's chart stays as it is"
+    vl_convert.vegalite_to_svg(chart)
 
 
 def test_a_matrix_with_nothing_known_says_so() -> None:

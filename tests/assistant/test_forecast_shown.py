@@ -1,7 +1,8 @@
 """The forecast in charts and in the report, of real sweeps: what was foretold, and what came."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ import vl_convert
 
 from agents import Follower
 from assistant import Experiment, Objective, Session, SingleMeasure, Sla, open_session
+from assistant.analysis.experiment_state import ExecutionStatus, experiment_state
 from assistant.analysis.forecast import forecast
 from assistant.applications.function import Function
 from assistant.core.events import BatchSuggested, Event, MissWarning, WarningAnswered, WarningIssued
@@ -37,6 +39,7 @@ from assistant.presentation.text.forecast import ForecastSubject
 from assistant.store.event_store import MemoryStore
 from strategies import Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
+from tests.forecast.examples import MADE, calibrated
 
 SPACE = ParameterSpace((Parameter.range("x", 0, 19, 1), Parameter.range("y", 0, 19, 1)))
 
@@ -175,6 +178,15 @@ def test_the_course_ends_where_the_goal_is_reached_and_is_thinned_evenly() -> No
     assert chance_history(swept(None, 16).events()) == ()
 
 
+@pytest.fixture
+def unwarned() -> Iterator[None]:
+    """A forecast that gives no warning by itself."""
+    never = replace(MADE.goal, warn=dict.fromkeys(MADE.goal.warn, 0.999))
+    with calibrated(replace(MADE, goal=never)):
+        yield
+
+
+@pytest.mark.usefixtures("unwarned")
 def test_an_answer_that_changes_the_steering_is_a_point_and_the_course_ends_now() -> None:
     """Without it a report after `steer --change` ends with the chance before the change."""
     session = swept(3.0, 60, stop=24)
@@ -259,8 +271,9 @@ def section(page: str) -> str:
     return found[1]
 
 
-def reported(session: Session) -> ReportData:
-    return collect(session.experiment, session.events())
+def reported(session: Session, execution: ExecutionStatus | None = None) -> ReportData:
+    state = experiment_state(session.experiment, 1_000_100.0, execution)
+    return collect(session.experiment, session.events(), state=state)
 
 
 def test_a_report_on_the_way_tells_the_chance_the_fan_and_the_terms() -> None:
@@ -274,9 +287,13 @@ def test_a_report_on_the_way_tells_the_chance_the_fan_and_the_terms() -> None:
     assert text.count("<svg") == 3  # the chance, the fan, the chance over runs; no deadline
     assert "; it was" not in text
     session.change_budget(Sla(60, deadline_s=1_000_000.0 + 5_000.0, goal=3.0))
-    text = section(render_html(reported(session)))
-    assert text.count("<svg") == 4
-    assert "deadline: " in text
+    going = section(render_html(reported(session, ExecutionStatus(in_process=True))))
+    assert going.count("<svg") == 4
+    assert "deadline: " in going
+    assert "The runs left end" in going
+    stopped = section(render_html(reported(session)))
+    assert stopped.count("<svg") == 3, "no end in time while nobody executes runs"
+    assert "The runs left end" not in stopped
 
 
 def test_a_finished_report_tells_what_became_of_it() -> None:

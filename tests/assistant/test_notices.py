@@ -85,7 +85,7 @@ def test_a_failed_run_is_told_whole() -> None:
         "at": "2026-01-01T12:00:00Z",
         "sentence": "run 3 failed: fault 3",
         "objective": "minimise height",
-        "runs": {"executed": 3, "failed": 1, "remaining": 0},
+        "runs": {"executed": 3, "failed": 1, "remaining": 21},
         "best": {
             "run": 2,
             "value": 6.25,
@@ -111,7 +111,7 @@ def test_a_failed_run_is_told_whole() -> None:
         "COPPERLINE_SENTENCE": "run 3 failed: fault 3",
         "COPPERLINE_EXECUTED": "3",
         "COPPERLINE_FAILED": "1",
-        "COPPERLINE_REMAINING": "0",
+        "COPPERLINE_REMAINING": "21",
         "COPPERLINE_BEST": "6.25",
         "COPPERLINE_UNIT": "",
     }
@@ -134,7 +134,7 @@ def test_a_warning_and_the_end_have_their_own_parts() -> None:
         ExperimentFinished(NOON_S + 1, "the budget of 24 runs is used up"),
     )  # fmt: skip
     told = json.loads(warning.as_json())
-    assert told["sentence"] == "9 are pending, 4 remain"
+    assert told["sentence"] == ("The budget is too small for the regions. 9 are pending, 4 remain")
     assert told["warning"] == {
         "number": 1, "basis": "paper", "exploitation": 0.7,
         "pending": 9, "remaining": 4, "shortfall": 5,
@@ -254,6 +254,6 @@ def test_the_end_of_automatic_steering_is_told_once_and_is_no_end_of_the_experim
     heard, (notice,) = notices_of_end(experiment, "the deadline has passed", NoticeState(), NOON_S)
     assert notice.finish is not None
     assert notice.finish.finished is False
-    assert "has ended auto-steering: the deadline has passed" in notice.sentence
+    assert "is paused: the deadline has passed" in notice.sentence
     assert notices_of_end(experiment, "the deadline has passed", heard, NOON_S + 9) == (heard, ())
     assert notices_of_end(experiment, "another reason", heard, NOON_S + 9)[1]

@@ -8,6 +8,7 @@ from hypothesis import given
 
 from assistant.analysis.warning import warning_text
 from assistant.core.forecast import (
+    EndForecast,
     Forecast,
     GoalForecast,
     Interval,
@@ -22,6 +23,7 @@ from assistant.presentation.text.forecast import (
     ForecastSubject,
     best_words,
     chance_words,
+    end_chance_words,
     end_words,
     forecast_sentences,
     headline,
@@ -132,10 +134,24 @@ def test_silence_says_its_reason() -> None:
     )
 
 
-def test_without_a_goal_the_best_to_come_is_told() -> None:
-    told = headline(WAIT, replace(SEEN, goal=None))
-    assert told == f"No goal is set, so no chance is shown. {best_words(WAIT, SEEN)}"
-    assert chance_words(replace(SEEN, goal=None)) == ""
+def test_without_a_goal_the_chance_that_the_budget_suffices_is_told() -> None:
+    free = replace(SEEN, goal=None)
+    assert headline(WAIT, free) == best_words(WAIT, free)  # of an old event log
+    assert chance_words(free) == ""
+    ends = replace(free, end=EndForecast(0.3, (0.14, 0.54), 0.2))
+    told = (
+        "Chance that the budget suffices: 70 % (46 to 86 % depending on the space). It suffices "
+        "if it ends within 5 % of the way from the best possible value to the median."
+    )
+    assert end_chance_words(ends) == told
+    assert headline(WAIT, ends) == f"{told} {best_words(WAIT, free)}"
+    why = "it is not calibrated for the strategy my_own"
+    silent = replace(free, end=EndForecast(None, None, None, why))
+    assert end_chance_words(silent) == (
+        f"How near the budget comes to the best value is unknown: {why}."
+    )
+    over = replace(ends, is_over=True)
+    assert (headline(WAIT, over), end_chance_words(over)) == ("No goal is set.", "")
 
 
 @pytest.mark.parametrize(("left", "verdict"), [(3.0, "nearly_used"), (5.0, "nearly_used"),
@@ -189,12 +205,13 @@ def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
     )
     planned = replace(PAPER, basis="plan")
     assert paper_words(planned) == (
-        "By the paper's rule (uncalibrated): a miss. 77 runs pending of your plan, 38 left: "
-        "39 too few."
+        "By the paper's rule (uncalibrated): a miss. 77 runs pending of your plan, 38 still to "
+        "start: 39 too few."
     )
     fits = replace(planned, pending=30, shortfall=-8)
     assert paper_words(fits) == (
-        "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 left."
+        "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 still to "
+        "start."
     )
     nothing = replace(PAPER, remaining=None, remaining_by_runs=None)
     assert "no budget of runs, deadline or cost limit is set" in paper_words(nothing)

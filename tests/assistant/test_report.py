@@ -35,7 +35,7 @@ def test_better_than_today() -> None:
     data = report_on(Bowl(baseline=TODAY), runs=24)  # today: x=0, y=2 gives 7; best 1
     assert data.answer.verdict == "improved"
     assert data.answer.improvement == pytest.approx((7 - 1) / 7)
-    assert "85.7% lower than the current configuration" in data.answer.headline
+    assert "85.7 % lower than the current configuration (7 -> 1)" in data.answer.headline
     changed = {c.parameter: (c.baseline, c.best) for c in data.changes if c.differs}
     assert changed == {"x": ("0", "2"), "y": ("2", "0")}
 
@@ -59,7 +59,8 @@ def test_a_feasible_run_beats_an_infeasible_today_even_if_its_value_is_worse() -
     objective = Objective(SingleMeasure("height"), "maximise", (Constraint("height", at_most=3.0),))
     data = report_on(Bowl(baseline=TODAY), runs=24, objective=objective)
     assert data.answer.verdict == "improved"
-    assert "meets every constraint; the current configuration does not" in data.answer.headline
+    assert "current configuration violates 'height at most 3'" in data.answer.headline
+    assert data.answer.headline.endswith("meets every constraint.")
 
 
 def test_no_runs_at_all() -> None:
@@ -80,26 +81,18 @@ def test_only_failures() -> None:
     assert "the licence server is down" in render_html(data)
 
 
-def test_effects_are_those_of_the_model_that_searches_and_unknown_stays_unknown() -> None:
+def test_effects_are_those_of_least_squares_and_unknown_stays_unknown() -> None:
     session = open_session(Bowl(), store=MemoryStore(), sla=Sla(9), clock=TickingClock())
     for x, y in ((0, 0), (0, 1), (2, 0)):
         session.include({"x": x, "y": y, "mode": "plain"})
     session.run_queued(SerialExecutor(Bowl()))
-    effects = {e.parameter: e for e in collect(session.experiment).effects}
-    model = session.experiment.measured_anova
-    assert model is not None
-    expected = [-m.value for m in model.main_effect("x")]
-    values = {e.level: e.value for e in effects["x"].levels}
-    assert values == {"0": expected[0], "1": None, "2": expected[2], "3": None}
-    assert effects["x"].range_value == expected[0] - expected[2] > 0
-    for estimate in effects["x"].levels:
-        if estimate.value is not None:
-            assert estimate.low is not None
-            assert estimate.high is not None
-            assert estimate.low <= estimate.value <= estimate.high
-    assert [e.n for e in effects["x"].levels] == [2, 0, 1, 0]
-    assert effects["mode"].range_value is None
-    assert "unknown, only one level was tried" in render_html(collect(session.experiment))
+    data = collect(session.experiment)
+    assert data.effects is not None
+    ranges = [(e.parameter, e.value, e.n_compared) for e in data.effects.ranking.parameters]
+    assert ranges == [("x", 4, 2), ("y", 1, 2), ("mode", None, 0)]  # heights 5, 6 and 1
+    (figure, _) = data.effects.figures
+    assert [(change.level, change.change) for change in figure.levels] == [("0", 2), ("2", -2)]
+    assert "mode: a single level has runs" in render_html(data)
 
 
 class _Requests(HTMLParser):
@@ -168,7 +161,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("baseline", "found", "said"),
     [
-        (4.0, 3.0, "25.0% lower"),
+        (4.0, 3.0, "25 % lower"),
         (4.0, -1.0, "5 lower"),
         (0.0, -2.0, "2 lower"),
         (-4.0, -5.0, "1 lower"),
@@ -181,4 +174,6 @@ def test_a_difference_stands_where_a_percentage_would_say_nothing(
     session.import_results([(TODAY, {"height": baseline})])
     session.import_results([({**TODAY, "x": 1}, {"height": found})])
     headline = collect(session.experiment).answer.headline
-    assert headline == f"Run 2 is {said} than the current configuration."
+    assert headline == (
+        f"Run 2 is {said} than the current configuration ({baseline:g} -> {found:g})."
+    )

@@ -21,7 +21,7 @@ def session_with(runs: int, **watch: object) -> tuple[Session, MemoryStore]:
         store=store,
         sla=Sla(runs),
         clock=TickingClock(),
-        warning_policy=WarningPolicy(regions=RULE, **watch),  # type: ignore[arg-type]
+        warning_policy=WarningPolicy(regions=RULE, rule="paper", **watch),  # type: ignore[arg-type]
     )
     for x, y in ((2, 0), (2, 1), (1, 0)):
         session.include({"x": x, "y": y, "mode": "plain"})
@@ -111,6 +111,7 @@ def test_changing_and_ignoring_are_journalled() -> None:
     assert session.experiment.steering.exploitation == 0.33
     with pytest.raises(ExperimentError, match="no open warning"):
         session.answer_warning("ignored")
+    session.change_budget(Sla(3))  # something changed, so it warns again
     session.suggest(1)
     session.answer_warning("ignored")
     assert session.experiment.steering.exploitation == 0.33
@@ -224,3 +225,22 @@ def test_with_every_run_inside_the_regions_the_warning_asks_for_more() -> None:
     warning = session.experiment.open_warning
     assert warning is not None
     assert "more runs" in warning.text
+
+
+def test_an_ignored_warning_is_repeated_only_where_something_has_changed() -> None:
+    """It once came with every batch, in the same words."""
+    session, _ = session_with(runs=9)
+    session.change_budget(Sla(4))
+    session.suggest(1)
+    first = session.experiment.open_warning
+    assert first is not None
+    assert first.title == "The budget is too small for the regions of good results"
+    session.answer_warning("ignored")
+    session.suggest(1)
+    session.suggest(1)
+    assert session.experiment.warnings == (first,)
+    session.change_budget(Sla(5))
+    session.suggest(1)
+    repeated = session.experiment.open_warning
+    assert repeated is not None
+    assert repeated.number == 2

@@ -1,13 +1,14 @@
 """What-if: pure, repeatable, the same as the change itself; weights through the session."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from assistant import Session, Sla, Tariff, WarningPolicy, load_session, open_session
-from assistant.analysis.calibration import load_calibration, model_inputs
 from assistant.analysis.forecast import evidence_of
+from assistant.analysis.forecast_features import features
 from assistant.analysis.what_if import RegionRuns, WhatIf
 from assistant.core import commands
 from assistant.core.errors import AssistantError, ExperimentError, SettingsError
@@ -16,10 +17,18 @@ from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
 from strategies import RegionRule, SpaceError, StrategyError, find_regions
 from tests.assistant.examples import Hills, TickingClock
+from tests.forecast.examples import MADE, calibrated
+
+
+@pytest.fixture(autouse=True, scope="module")
+def made() -> Iterator[None]:
+    """The forecast of these tests, whatever the shipped coefficients are."""
+    with calibrated():
+        yield
 
 
 @pytest.fixture(scope="module")
-def ran() -> tuple[Event, ...]:
+def ran(made: None) -> tuple[Event, ...]:
     """Twenty results of a budget of 50, with a goal that nothing reaches."""
     session = open_session(
         Hills(), store=MemoryStore(), sla=Sla(50, goal=0.0), clock=TickingClock(),
@@ -120,8 +129,8 @@ def test_fewer_levels_are_a_smaller_space_in_the_formula(session: Session) -> No
     )
     before, after = evidence_of(session.experiment), evidence_of(closed)
     assert (before.size, after.size) == (6250, 3125)
-    terms = load_calibration().missed
-    moved = terms.at(model_inputs(before, -0.0)) - terms.at(model_inputs(after, -0.0))
+    terms = MADE.goal.terms
+    moved = terms.at(features(before, 0.0)) - terms.at(features(after, 0.0))
     told = math.log(now / (1 - now)) - math.log(was / (1 - was))
     assert told == pytest.approx(moved)
     assert moved != 0
@@ -210,7 +219,8 @@ def test_silence_is_told_with_its_reason() -> None:
     assert said.startswith("The chance is unknown: 0 runs have ended")
     session = open_session(Hills(), store=MemoryStore())
     said = session.what_if(strategy="random").sentence
-    assert said == ("No goal is set, so no chance is shown. The number of runs left is unknown.")
+    assert said.startswith("No goal is set, and whether the budget suffices is unknown: ")
+    assert said.endswith(". The number of runs left is unknown.")
 
 
 RULE = RegionRule("quantile", quantile=0.5, min_samples=2)

@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from assistant.core.forecast import (
+    EndForecast,
     FanPoint,
     Forecast,
     GoalForecast,
@@ -68,6 +69,16 @@ goals = st.builds(
     if_doubled=st.none() | chances,
 )
 
+ends = st.one_of(
+    st.builds(
+        EndForecast,
+        miss=chances,
+        band=st.tuples(chances, chances),
+        if_doubled=st.none() | chances,
+    ),
+    st.just(EndForecast(None, None, None, "more than 100 runs are left")),
+)
+
 papers = st.builds(
     PaperForecast,
     at_s=st.just(NOW_S),
@@ -117,6 +128,7 @@ forecasts = st.builds(
     calibration=st.just("drawn"),
     is_over=st.booleans(),
     under_way=st.integers(0, 9),
+    end=st.none() | ends,
 )
 
 subjects = st.builds(

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from assistant import Experiment, Outcome, Sla, open_session
+from assistant.analysis import calibration
+from assistant.analysis.calibration import (
+    SHARES,
+    TERMS,
+    ForecastCalibration,
+    MissModel,
+    ModelCoefficients,
+    load_calibration,
+)
+from assistant.analysis.forecast_features import FEATURES
 from assistant.core.events import Event, RunCompleted, RunFailed, RunStarted, RunSubmitted
 from assistant.store.event_store import MemoryStore
+from strategies import strategy_names
 from tests.assistant.examples import Hills, TickingClock
 
 START_S = 1_000_000.0
@@ -73,3 +87,40 @@ def ended_s(experiment: Experiment) -> float:
     """Return when the last event happened."""
     times_s = [time_s for run in experiment.runs for time_s in (run.started_s, run.ended_s)]
     return max((time_s for time_s in times_s if time_s is not None), default=START_S)
+
+
+def made_model(intercept: float, warn: float = 0.6, **terms: float) -> MissModel:
+    """Return a model of round coefficients, for every strategy that is shipped."""
+    of = dict.fromkeys(TERMS, 0.0) | {"left": -1.0} | terms
+    return MissModel(
+        ModelCoefficients(intercept, of, dict.fromkeys(FEATURES, (-1000.0, 1000.0))),
+        offsets={name: 0.0 if name == "anova" else 1.0 for name in strategy_names()},
+        exploitation={"anova": {0.7: 0.7}, "grasp": {0.3: 0.05, 0.7: -0.4, 1.0: -0.26}},
+        warn=dict.fromkeys(strategy_names(), warn),
+    )
+
+
+def made_best(intercept: float) -> ModelCoefficients:
+    """Return coefficients of one quantile of the best."""
+    of = dict.fromkeys(TERMS, 0.0) | {"left": 0.3, "offset": -0.2, "doubt": 0.5}
+    return ModelCoefficients(intercept, of, dict.fromkeys(FEATURES, (-1000.0, 1000.0)))
+
+
+MADE = ForecastCalibration(
+    version="made up",
+    fitted="by hand",
+    goal=made_model(3.0, covered=-4.0, reach=-0.1, levels=2.0),
+    end=made_model(4.0, stale=1.0),
+    best={share: made_best(1.0 - 2.0 * share) for share in SHARES},
+)
+"""A calibration that stays as it is when the shipped one is fitted anew."""
+
+
+@contextmanager
+def calibrated(coefficients: ForecastCalibration = MADE) -> Iterator[None]:
+    """Let every forecast use these coefficients."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(calibration, "read_calibration", lambda _: coefficients)
+        load_calibration.cache_clear()
+        yield
+    load_calibration.cache_clear()

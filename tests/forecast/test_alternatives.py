@@ -5,12 +5,11 @@ from assistant.analysis.alternatives import (
     events_of_alternative,
     find_alternatives,
 )
-from assistant.analysis.calibration import load_calibration
 from assistant.analysis.forecast import forecast
 from assistant.core.events import Alternative, SteeringChanged
 from assistant.core.experiment import Experiment
 from assistant.core.sla import Sla, Steering
-from tests.forecast.examples import ended_s, told
+from tests.forecast.examples import MADE, ended_s, told
 
 FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
 
@@ -18,9 +17,8 @@ FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
 def proposed(strategy: str, exploitation: float | None) -> dict[float | None, Alternative]:
     """Return the exploitation levels that are proposed, by the level."""
     experiment, now_s = split(strategy, exploitation)
-    prospects = AlternativeSearch(
-        experiment, forecast(experiment, now_s), now_s, load_calibration()
-    )
+    current = forecast(experiment, now_s, calibration=MADE)
+    prospects = AlternativeSearch(experiment, current, now_s, MADE)
     return {
         one.steering.exploitation: one
         for one in find_alternatives(prospects)
@@ -39,9 +37,9 @@ def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
     ending = proposed("anova", 0.7)[None]
     assert ending.text == "spend no fixed share of the runs inside the regions (70 % now)"
     experiment, now_s = split("anova", 0.7)
-    seen = forecast(experiment, now_s).goal
+    seen = forecast(experiment, now_s, calibration=MADE).goal
     after = experiment.supposing(events_of_alternative(experiment, ending, now_s))
-    told_after = forecast(after, now_s).goal
+    told_after = forecast(after, now_s, calibration=MADE).goal
     assert after.steering.exploitation is None
     assert seen is not None
     assert told_after is not None
@@ -52,3 +50,21 @@ def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
 def test_a_split_that_helps_is_not_proposed_to_end_nor_one_that_is_not_there() -> None:
     assert None not in proposed("grasp", 0.7)
     assert None not in proposed("anova", None)
+
+
+def test_without_a_goal_the_chance_that_the_budget_suffices_is_raised() -> None:
+    experiment = told(FALLING, Sla(60), strategy="grasp")
+    now_s = ended_s(experiment)
+    current = forecast(experiment, now_s, calibration=MADE)
+    found = find_alternatives(AlternativeSearch(experiment, current, now_s, MADE))
+    kinds = {one.kind for one in found}
+    assert {"strategy", "more_runs"} <= kinds
+    assert not kinds & {"easier", "close"}  # both need a goal
+    assert current.end is not None
+    assert current.end.miss is not None
+    for one in found:
+        after = experiment.supposing(events_of_alternative(experiment, one, now_s))
+        end = forecast(after, now_s, calibration=MADE).end
+        assert end is not None
+        assert end.miss is not None
+        assert one.chance == 1.0 - end.miss > 1.0 - current.end.miss

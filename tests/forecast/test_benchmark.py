@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from assistant import Sla
-from assistant.analysis.calibration import load_calibration
 from assistant.analysis.paper_forecast import count_pending, paper_forecast
 from assistant.core.events import WarningPolicyChanged
 from benchmarks.forecasting import deadline
@@ -16,7 +15,7 @@ from benchmarks.forecasting.rows import Episode, _soft
 from benchmarks.spaces import Problem
 from strategies import Parameter, ParameterSpace
 from strategies.steering.regions import PendingRuns
-from tests.forecast.examples import ended_s, told
+from tests.forecast.examples import MADE, ended_s, told
 
 X = np.arange(400)
 SPACE = ParameterSpace(
@@ -25,9 +24,7 @@ SPACE = ParameterSpace(
 PROBLEM = Problem("made up", "generated", SPACE, (X * 37 % 400 + 100.0).astype(np.float64))
 BY_NEIGHBOURS = "boxes, eps by third neighbours"
 NOTHING = np.zeros(0)
-HELD = Held(
-    NOTHING, NOTHING, NOTHING, NOTHING, {"made up": (load_calibration().missed, {"random": 0.0})}
-)
+HELD = Held(NOTHING, NOTHING, NOTHING, NOTHING, {"made": (MADE.goal.terms, {"random": 0.0})})
 
 
 def episode(n: int) -> Episode:

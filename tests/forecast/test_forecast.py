@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assistant import Experiment, Sla, Tariff, open_session
+from assistant.analysis.calibration import BAND
 from assistant.analysis.forecast import forecast
 from assistant.core.codec import decode_event, encode_event
 from assistant.core.events import (
@@ -22,12 +23,12 @@ from assistant.core.events import (
     RunStarted,
     SpaceChanged,
 )
-from assistant.core.forecast import Forecast, GoalForecast
+from assistant.core.forecast import EndForecast, Forecast, GoalForecast
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.text.forecast import ForecastSubject, forecast_sentences, headline
 from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Bowl
-from tests.forecast.examples import ended_s, told, told_events
+from tests.forecast.examples import MADE, ended_s, told, told_events
 
 FALLING = [100.0 - 3 * i + 7 * (i % 3) for i in range(20)]
 SLA = Sla(60, goal=5.0)
@@ -390,6 +391,69 @@ def test_the_fan_begins_today_and_ends_with_the_best() -> None:
     assert (last.low, last.median, last.high) == (seen.best.low, seen.best.median, seen.best.high)
     assert all(b.low <= a.low for a, b in zip(seen.fan, seen.fan[1:], strict=False))
     assert all(one.low <= one.median <= one.high for one in seen.fan)
+
+
+@pytest.mark.parametrize("steps", [1.0, 100.0, 1e18])
+def test_the_fan_of_what_is_above_0_stays_above_it(steps: float) -> None:
+    """A duration of less than 0 was once expected of a sweep of durations."""
+    best = {
+        share: replace(terms, intercept=math.log(steps) - share)
+        for share, terms in MADE.best.items()
+    }
+    experiment = told(FALLING, SLA)
+    seen = forecast(experiment, ended_s(experiment), calibration=replace(MADE, best=best))
+    assert min(FALLING) > 0
+    assert seen.best is not None
+    assert seen.best.low is not None
+    assert all(point.low > 0 for point in seen.fan)
+    assert 0 < seen.best.low < seen.fan[0].low
+
+
+def test_the_end_of_the_budget_by_hand_and_whatever_the_goal() -> None:
+    experiment = told(FALLING, Sla(60))
+    at_s = ended_s(experiment)
+    end = forecast(experiment, at_s, calibration=MADE).end
+    assert end is not None
+    stale = (20 - FALLING.index(min(FALLING))) / 20
+
+    def miss(left: float, shift: float = 0.0) -> float:
+        return 1.0 / (1.0 + math.exp(math.log(left) - 4.0 - stale - shift))
+
+    assert end.miss == pytest.approx(miss(40.0))
+    assert end.band == pytest.approx((miss(40.0, -BAND), miss(40.0, BAND)))
+    assert end.if_doubled == pytest.approx(miss(80.0))
+    assert end.silence == ""
+    with_goal = forecast(experiment, at_s, sla=SLA, calibration=MADE)
+    assert with_goal.end == end
+    half = forecast(experiment, at_s, sla=Sla(90), calibration=MADE).end
+    assert half is not None
+    assert half.miss == pytest.approx(miss(70.0))
+    assert half.if_doubled is None  # 140 runs are more than were tested
+
+
+@pytest.mark.parametrize(
+    ("results", "sla", "said"),
+    [
+        (FALLING[:5], Sla(60), "5 runs have ended, and a forecast needs 12"),
+        ([7.5] * 20, Sla(60), "all results are equal, so the size of a change is unknown"),
+        (FALLING, Sla(7_680), "more than 100 runs are left"),
+        (FALLING, Sla(), "the SLA has no budget of runs, no deadline and no cost limit"),
+    ],
+)
+def test_an_end_that_is_unknown_says_why(results: list[float], sla: Sla, said: str) -> None:
+    experiment = told(results, sla)
+    seen = forecast(experiment, ended_s(experiment), calibration=MADE)
+    assert seen.end == EndForecast(None, None, None, said)
+    assert said in words(seen)
+
+
+def test_the_end_under_a_strategy_that_was_not_measured_is_unknown() -> None:
+    rest = {name: x for name, x in MADE.end.offsets.items() if name != "random"}
+    partly = replace(MADE, end=replace(MADE.end, offsets=rest))
+    experiment = told(FALLING, SLA, strategy="random")
+    seen = forecast(experiment, ended_s(experiment), calibration=partly)
+    assert seen.end == EndForecast(None, None, None, "it is not calibrated for the strategy random")
+    assert goal_of(seen).chance is not None
 
 
 def test_a_limit_of_cost_that_nothing_comes_near() -> None:

@@ -25,8 +25,10 @@ LOOK_S = 0.02
 
 
 @contextmanager
-def housed(store: Path, *, executes: bool = True) -> Iterator[ExperimentService]:
-    """Serve a store and execute what is started, until the block ends."""
+def housed(
+    store: Path, *, executes: bool = True, works: bool = True
+) -> Iterator[ExperimentService]:
+    """Serve a store and execute what is started, if it ``works``, until the block ends."""
     key = StoreLock.take(store)
     assert key is not None, "somebody serves this store already"
     tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
@@ -47,12 +49,14 @@ def housed(store: Path, *, executes: bool = True) -> Iterator[ExperimentService]
             worker.work(ended.is_set, lambda _s: ended.wait(LOOK_S))
 
         thread = threading.Thread(target=work, name="test-worker", daemon=True)
-        thread.start()
+        if works:
+            thread.start()
         try:
             yield service
         finally:
             ended.set()
-            thread.join(10)
+            if works:
+                thread.join(10)
             link.close()
     kept.close()
     key.release()

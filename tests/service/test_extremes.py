@@ -19,7 +19,7 @@ def real(tmp_path: Path) -> Iterator[Real]:
 
 
 def all_looked_at(client: httpx.Client) -> None:
-    for path in ("", "/runs", "/queue", "/forecast", "/runs/1"):
+    for path in ("", "/runs", "/queue", "/forecast", "/effects", "/runs/1"):
         answer = client.get(f"{AT}{path}")
         assert answer.status_code == 200, answer.text
     thought = client.post(f"{AT}/what-if", json={"max_runs": 900, "exploitation": 0.5})

@@ -119,7 +119,7 @@ def test_looking_while_workers_write_never_fails(real: Real, owner: httpx.Client
 
     def look() -> None:
         while not stop.is_set():
-            for path in ("", "/runs", "/queue", "/forecast"):
+            for path in ("", "/runs", "/queue", "/forecast", "/effects"):
                 status = looker.get(f"{AT}{path}").status_code
                 if status != 200:
                     failed.append(status)

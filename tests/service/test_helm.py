@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents import Follower
-from assistant import RunState, Sla, load_session, open_session
+from assistant import RunState, Sla, WarningPolicy, load_session, open_session
 from assistant.client.remote_session import RemoteSession
 from assistant.config.snapshot import config_snapshot, open_sweep
 from assistant.config.sweep_file import build_sweep, check_settings
@@ -120,6 +120,7 @@ def test_it_waits_for_the_answer_to_a_warning(tmp_path: Path) -> None:
     small.write_text(f"x,y,objective\n{rows}")
     with housed(store):
         session = opened(store, tables(small, runs=7))
+        session.change_warning_policy(WarningPolicy(rule="paper"))
         for x, y in ((4, 4), (4, 3), (3, 4), (3, 3)):
             session.include({"x": x, "y": y})
         session.start()
@@ -228,3 +229,30 @@ def test_it_goes_on_after_a_restart(tmp_path: Path, table: Path) -> None:
         until(again, lambda: again.experiment.auto_steering is None)
     ended = load_session(SqliteStore(store), session.id).experiment
     assert len(ended.runs_in(RunState.COMPLETED)) == 24
+
+
+def test_a_broken_program_ends_it_and_after_the_repair_it_goes_on(tmp_path: Path) -> None:
+    said = {
+        "runs": 8,
+        "application": {
+            "kind": "command", "command": ["sh", "tran.sh", "{x}"], "cwd": str(tmp_path),
+        },
+        "parameters": [{"name": "x", "levels": list(range(9))}],
+        "objective": {"minimise": "height"},
+    }  # fmt: skip
+    store = tmp_path / "store.db"
+    with housed(store):
+        session = opened(store, said)
+        session.set_auto_steering(AutoSteering(4, 6))
+        session.start()
+        until(session, lambda: session.experiment.finished is not None)
+        reason = session.experiment.finished.reason  # type: ignore[union-attr]
+        assert reason.startswith("the first 3 runs failed alike")
+        until(session, lambda: not session.experiment.runs_in(RunState.RUNNING))
+        n_failed = len(session.experiment.runs_in(RunState.FAILED))
+        assert 3 <= n_failed <= 6
+        (tmp_path / "tran.sh").write_text("""echo '{"height": '$1'}'""")
+        session.reopen()
+        until(session, lambda: len(session.experiment.runs_in(RunState.COMPLETED)) == 8 - n_failed)
+        until(session, lambda: session.experiment.auto_steering is None)
+        assert len(session.experiment.runs_in(RunState.FAILED)) == n_failed

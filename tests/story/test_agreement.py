@@ -78,7 +78,7 @@ def test_the_goal_ends_a_sweep_which_goes_on_only_with_another(cli: Cli, table: 
     code, out, err = cli("sweep", "--table", str(table), "--goal", "40", "--initial", "3")
     assert code == 0
     assert "60 runs, goal objective at most 40, which ends the sweep" in err
-    assert "Stopped: the goal of 40 is reached by run " in out
+    assert "Finished: the goal of 40 is reached by run " in out
     assert "SLA: objective at most 40; reached by run " in out
     code, _, err = cli("resume", "--runs", "70")
     assert code == 2
@@ -99,7 +99,7 @@ def test_a_spent_cost_ends_a_sweep_and_more_of_it_goes_on(cli: Cli, table: Path)
     code, out, err = cli("sweep", "--table", str(table), *COST)
     assert code == 0
     assert "a cost of 2,000 s (duration_s)" in err
-    assert "Stopped: the cost limit of 2,000 s is used up." in out
+    assert "Finished: the cost limit of 2,000 s is used up." in out
     assert "not started." in out
     code, _, err = cli("resume", "--cost-limit", "1500")
     assert code == 2

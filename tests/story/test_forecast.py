@@ -93,7 +93,7 @@ def test_too_little_is_silence_and_bad_input_is_a_sentence(cli: Cli, tmp_path: P
     assert code == 2
     assert "no-such" in err
     session = swept(tmp_path, goal=None)
-    assert "No goal is set, so no chance is shown." in cli("forecast", session.id)[1]
+    assert "Chance that the budget suffices: " in cli("forecast", session.id)[1]
 
 
 def test_the_line_of_a_sweep_has_the_chance_once_there_is_one(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_several_changes_are_said_one_by_one_and_hold_when_it_goes_on(
     condition = ["--exclude", "size == 16 and mode == 'b'"]
     assert run(["steer", "--runs", "11", *levels, *how, *condition]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[:-1] == [
+    assert told[:-2] == [
         "The budget is 11 runs.",
         "size=16 added.",
         "mode=c closed.",
@@ -53,7 +53,7 @@ def test_several_changes_are_said_one_by_one_and_hold_when_it_goes_on(
         "excluded: size == 16 and mode == 'b'.",
         "From now on: random, exploitation 0.5.",
     ]
-    assert told[-1].startswith("Go on with: copperline resume table-")
+    assert told[-1].startswith("Start the runs with: copperline resume table-")
     assert run(["steer", "--exploitation", "none", "--unprefer", "size=16", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changes"] == [
         "size=16 no longer preferred.",

@@ -56,7 +56,7 @@ def test_what_if_tells_and_records_nothing(
     )
     assert run(["what-if", "--deadline", "2h", "--goal", "4", "--exploitation", "none"]) == 0
     assert run(["what-if", "--goal", "none"]) == 0
-    assert "No goal is set" in capsys.readouterr().out
+    assert "The chance that the budget suffices would be " in capsys.readouterr().out
     assert store.load("hills") == before
 
 
@@ -151,7 +151,7 @@ def test_a_warning_is_ignored_or_changed(
     now = load_session(store, "hills").forecast().goal
     assert now is not None
     chances = [percent(chance or 0.0) for chance in (was.outlook.goal.chance, now.chance)]
-    assert told[-2] == f"Chance to reach the goal: {chances[0]} before, {chances[1]} now."
+    assert told[-3] == f"Chance to reach the goal: {chances[0]} before, {chances[1]} now."
 
 
 def test_suggest_lists_what_could_be_done(
@@ -167,7 +167,7 @@ def test_suggest_lists_what_could_be_done(
     told = capsys.readouterr().out
     warning = load_session(stored, "hills").experiment.open_warning
     assert warning is not None
-    assert f"warning: {warning.text}" in told
+    assert f"warning: {warning.heading}. {warning.text}" in told
     first = warning.alternatives[0]
     assert first.chance is not None
     assert f"  1. {first.text}: the chance would be {100 * first.chance:.0f} %" in told
@@ -216,7 +216,8 @@ def test_a_sweep_waits_at_a_warning_until_it_is_answered(
     told = capsys.readouterr().out
     assert "warning: " in told
     assert "--ignore)" in told
-    assert "Then go on with: copperline resume" in told
+    assert "Needs you: warning 1 waits for your answer." in told
+    assert "Answer the warning with: copperline steer" in told
 
     def state() -> tuple[int, bool]:
         store = SqliteStore(tmp_path / "waiting.db")
@@ -245,4 +246,4 @@ def test_the_report_says_what_was_proposed_and_answered(
     for one in warning.alternatives:
         assert f"{one.text}: the chance would be" in text
     assert f"accepted: {warning.alternatives[0].text}" in text
-    assert "if most studies that looked like this one missed the goal" in text
+    assert "if the goal, or without one the best possible value, will probably be missed" in text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Forecast
-from assistant.client.remote_session import ExecutionStatus
+from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.ui.intents import Intent, perform
 from assistant.ui.state import ExperimentSnapshot, ExperimentView, SteerableSession
 
@@ -16,6 +16,7 @@ class Seat:
     """A desk in memory: what is decided here happens in the session at once."""
 
     session: SteerableSession
+    active: bool = False
 
     @property
     def experiment(self) -> Experiment:
@@ -24,7 +25,7 @@ class Seat:
     @property
     def snapshot(self) -> ExperimentSnapshot:
         return ExperimentSnapshot(
-            self.session.experiment, ExecutionStatus(active=False, executes=True)
+            self.session.experiment, ExecutionStatus(active=self.active, executes=True)
         )
 
     def forecast(self) -> Forecast:
@@ -43,9 +44,12 @@ def staged(
     session: SteerableSession,
     seconds: float = 60,
     address: Mapping[str, list[str]] | None = None,
+    *,
+    active: bool = False,
 ) -> AppTest:
     """Return the page, drawn once; interact with it and run it again.
 
+    ``active`` says that workers take the runs.
     ``address`` is what stands in the address behind the question mark, by name.
     """
 
@@ -62,7 +66,9 @@ def staged(
             st.rerun()
         mark_rendered()
 
-    page = AppTest.from_function(script, args=(draw, Seat(session)), default_timeout=seconds)
+    page = AppTest.from_function(
+        script, args=(draw, Seat(session, active)), default_timeout=seconds
+    )
     page.query_params.update(address or {})
     page.run()
     assert not page.exception, [e.value for e in page.exception]

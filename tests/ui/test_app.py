@@ -64,7 +64,9 @@ def test_an_experiment_that_is_not_there_is_said_in_a_sentence(service: Experime
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_can_be_drawn_before_the_first_result(opened: NewExperiment, name: str) -> None:
     page = at_page(opened.session.id, name)
-    assert page.button(key="start-runs").label == "Start"
+    assert "Needs you: no run is running or waiting.** Choose the next runs." in shown(page)
+    if name != "suggestions":  # there the next step can be taken
+        assert page.button(key="next-step").label == "Choose the next runs"
     assert not page.error
 
 
@@ -89,12 +91,11 @@ def test_runs_wait_until_they_are_started_and_pause(opened: NewExperiment, store
     session = opened.session
     session.submit(session.initial_evaluation(3))
     page = at_page(session.id)
-    assert "Paused" in shown(page)
+    assert "Paused: 3 runs wait.** Start the runs." in shown(page)
     page = until_done(press(page, "start-runs"), store)
     assert len(desk_in(page, store).experiment.runs_in(RunState.COMPLETED)) == 3
-    assert "Ready" in shown(page)
-    page = press(page, "pause-runs")
-    assert not desk_in(page, store).snapshot.execution.active
+    assert "Needs you: no run is running or waiting." in shown(page)
+    desk_in(page, store).session.pause()
     session.catch_up()
     session.include({"x": 2, "y": 3})
     page = go(page, "queue")
@@ -108,7 +109,9 @@ def test_it_steers_itself_and_says_why_it_ended(opened: NewExperiment, store: Pa
     assert "auto-steering on" in shown(page)
     page = until_done(press(page, "start-runs"), store)
     assert len(desk_in(page, store).experiment.runs_in(RunState.COMPLETED)) == 10
-    assert "Auto-steering ended: the budget of 10 runs is used up" in shown(page)
+    assert "Finished: the budget of 10 runs is used up.** Read the report." in shown(page)
+    assert "auto-steering" not in shown(page).lower(), "nothing is said to be ended or ready"
+    assert [one.key for one in page.button if one.key in ("pause-runs", "start-runs")] == []
 
 
 def test_a_person_takes_it_back(opened: NewExperiment, store: Path) -> None:
@@ -129,7 +132,7 @@ def test_an_interrupted_program_is_taken_over(opened: NewExperiment, store: Path
     opened.session.submit(opened.session.initial_evaluation(3))
     execution._start_next(opened.session._event_log)
     page = at_page(opened.session.id)
-    assert "Executed by another program" in shown(page)
+    assert "Paused: the process that executed 1 run has ended." in shown(page)
     page = until_done(press(page, "start-runs"), store)
     assert len(desk_in(page, store).experiment.runs_in(RunState.COMPLETED)) == 3
 
@@ -141,6 +144,7 @@ def test_what_cannot_be_executed_here_is_refused_before_a_run_is_spent(
     session.submit(session.initial_evaluation(2))
     page = press(at_page(session.id), "start-runs")
     assert "was opened from Python" in page.error[0].value
+    opened.session.include({"x": 1, "y": 1})
     table.write_text("x,y,objective\n1,1,2\n2,1,1\n")
     page = press(at_page(opened.session.id), "start-runs")
     assert "has changed, and its parameters with it" in page.error[0].value

@@ -18,17 +18,15 @@ from assistant import (
     Sla,
 )
 from assistant.analysis.effects import (
-    EVERY,
     AnalysedResponse,
     effects_report,
-    first_response,
     missing_report,
     term_shares,
 )
 from assistant.core.errors import ExperimentError, RunError
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.report.data import collect
-from assistant.presentation.tables.effects import level_qualities
+from assistant.presentation.tables.effects import ranking_of
 from assistant.session.opening import open_session
 from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import Intent
@@ -120,8 +118,8 @@ def test_many_results_say_what_matters_first() -> None:
     session = measured("x", "y", "z")
     page = staged(effects.page, session)
     told = text_of(page)
-    assert "a matters most: it explains 7" in told  # 16 of 21
-    assert "The strongest interaction is a x b with" in told
+    assert "a matters most: its levels differ by 8" in told
+    assert "in wait_s; b follows with 3.98 s. Then c 0.01 s." in told
     assert "The model explains" in told
     headings = [one.value for one in page.subheader]
     assert headings == [
@@ -146,11 +144,11 @@ def test_response_and_filter_are_those_that_were_picked() -> None:
     page = staged(effects.page, session)
     page.selectbox(key=f"effects-on-{session.id}").set_value("cost").run()
     told = text_of(page)
-    assert "a matters most: it explains 100% of the variation of cost over the 8 runs" in told
+    assert "a matters most: its levels differ by 2 in cost; b follows with 0. Then c 0." in told
     page.selectbox(key=f"effects-on-{session.id}").set_value("wait_s").run()
     page.toggle(key=f"effects-feasible-{session.id}").set_value(True).run()  # cost 2: a = 1 only
-    assert "over the 4 runs" in text_of(page)
     assert "b matters most" in text_of(page)
+    assert list(page.dataframe[0].value["runs"]) == [4, 4, 0]  # of a one level is left
     page.multiselect(key=f"effects-only-{session.id}").set_value(["c = x", "a = -1"]).run()
     assert "No completed run matches" in text_of(page)
 
@@ -158,19 +156,16 @@ def test_response_and_filter_are_those_that_were_picked() -> None:
 def test_the_numbers_are_those_of_the_report() -> None:
     session = measured("x", "y")
     experiment = session.experiment
-    response = first_response(experiment)
-    looked = effects.EffectsView(
-        response, EVERY, level_qualities(experiment, response), effects_report(experiment),
-        term_shares(experiment),
-    )  # fmt: skip
-    assert looked.qualities == collect(experiment).effects
-    table = effects.levels_table(looked)
+    report = effects_report(experiment)
+    section = collect(experiment).effects
+    assert section is not None
+    assert section.ranking == ranking_of(report)
+    table = effects.levels_table(report)
     row = table[(table["parameter"] == "a") & (table["level"] == "1")].iloc[0]
     assert row["runs"] == 4
-    assert float(row["change by itself [s]"]) == pytest.approx(4, abs=0.05)
+    assert float(row["change [s]"]) == pytest.approx(4, abs=0.05)
     assert row[""] == "worse"
-    assert looked.strengths is not None
-    shares = effects_pairs.strengths_table(looked.strengths)
+    shares = effects_pairs.strengths_table(term_shares(experiment))
     assert list(shares["term"])[:2] == ["a", "b"]
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant import Experiment, Sla, load_session, open_session
+from assistant import Experiment, Sla, WarningPolicy, load_session, open_session
+from assistant.analysis.experiment_state import (
+    ExecutionStatus,
+    ExperimentState,
+    experiment_state,
+)
 from assistant.applications.lookup import Lookup
 from assistant.core.ports import StoredExperiment
 from assistant.executors.serial import SerialExecutor
@@ -119,7 +124,7 @@ def test_the_list_says_how_far_each_is(store: Path, service: House, table: Path)
     page = drawn(store, service)
     rows = page.dataframe[0].value
     assert list(rows["name"]) == ["second [x](y)", "first"]
-    assert list(rows["state"]) == ["◔ 1 run waiting", "◑ ready for suggestions"]
+    assert list(rows["state"]) == ["‖ paused", "‖ paused"]
     assert list(rows["best"]) == ["", "19"]
     assert list(rows["runs"]) == ["0 of 5", "1 of 5"]
     assert list(rows["used"]) == [0.0, 20.0]
@@ -236,27 +241,32 @@ def looked_at(opened: NewExperiment) -> Experiment:
     return opened.session.experiment
 
 
+def state_of(opened: NewExperiment, execution: ExecutionStatus | None = None) -> ExperimentState:
+    return experiment_state(looked_at(opened), opened.session.now_s(), execution)
+
+
 def test_a_glance_follows_an_experiment_to_its_end(store: Path, table: Path) -> None:
     new = opened(store, table, "one", runs=2)
     session, executor = new.session, SerialExecutor(new.application)
     seen = summarise_experiment(looked_at(new))
-    assert (seen.state, seen.done, seen.budget, seen.best, seen.run_s) == ("new", 0, 2, None, None)
-    assert (seen.share, seen.left_s, seen.time_left(0.0)) == (0.0, None, "")
+    assert (seen.done, seen.budget, seen.best, seen.run_s) == (0, 2, None, None)
+    assert (seen.share, seen.left_s, seen.time_left(0.0, state_of(new))) == (0.0, None, "")
     session.include({"x": 3, "y": 3})
-    assert summarise_experiment(looked_at(new)).state == "waiting"
     session.run_queued(executor)
     seen = summarise_experiment(looked_at(new))
-    assert (seen.state, seen.best, seen.unit, seen.gain) == ("ready", 3.0, "", "")
+    assert (seen.best, seen.unit, seen.gain) == (3.0, "", "")
     assert seen.run_s is not None
     assert seen.left_s == pytest.approx(seen.run_s)
-    assert seen.time_left(0.0) == "less than a second of runs"
+    assert seen.time_left(0.0, state_of(new)) == "", "it is paused"
+    going = state_of(new, ExecutionStatus(in_process=True))
+    assert seen.time_left(0.0, going) == "less than a second of runs"
     session.include({"x": 4, "y": 4})
     session.run_queued(executor)
     seen = summarise_experiment(looked_at(new))
-    assert (seen.state, seen.left_s, seen.share) == ("used up", None, 1.0)
+    assert (seen.left_s, seen.share) == (None, 1.0)
     session.finish("enough")
     seen = summarise_experiment(looked_at(new))
-    assert (seen.state, seen.state_words, seen.time_left(0.0)) == ("finished", "finished", "")
+    assert (state_of(new).name, seen.time_left(0.0, state_of(new))) == ("finished", "")
 
 
 def test_a_warning_that_waits_for_an_answer_is_in_the_list(
@@ -267,6 +277,7 @@ def test_a_warning_that_waits_for_an_answer_is_in_the_list(
     for x, y in ((4, 4), (4, 3), (3, 4), (3, 3)):
         session.include({"x": x, "y": y})
     session.run_queued(executor)
+    session.change_warning_policy(WarningPolicy(rule="paper"))
     session.initial_evaluation(1)
     session.suggest(2)
     warning = session.experiment.open_warning
@@ -279,10 +290,11 @@ def test_a_warning_that_waits_for_an_answer_is_in_the_list(
 
 
 def test_a_deadline_is_told_from_now(store: Path, table: Path) -> None:
-    seen = summarise_experiment(looked_at(opened(store, table, "one", deadline="1h")))
+    new = opened(store, table, "one", deadline="1h")
+    seen, state = summarise_experiment(looked_at(new)), state_of(new)
     assert seen.deadline_s is not None
-    assert seen.time_left(seen.deadline_s - 1800) == "30 min 00 s to the deadline"
-    assert seen.time_left(seen.deadline_s + 1) == "deadline has passed"
+    assert seen.time_left(seen.deadline_s - 1800, state) == "30 min 00 s to the deadline"
+    assert seen.time_left(seen.deadline_s + 1, state) == "deadline has passed"
 
 
 def test_the_gain_is_told_against_today(store: Path) -> None:
@@ -292,7 +304,7 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     assert summarise_experiment(looked_at(new)).gain == "violates a constraint"
     session.submit(session.initial_evaluation(10))
     session.run_queued(executor)
-    assert summarise_experiment(looked_at(new)).gain == "meets all constraints"
+    assert summarise_experiment(looked_at(new)).gain == "current violates a constraint"
     easy = open_from(
         replace(
             Form(), runs=30, extra_tables={"objective": {"without": ["small_jobs_max_wait_s"]}}
@@ -310,7 +322,7 @@ def test_the_gain_is_told_against_today(store: Path) -> None:
     assert best.outcome is not None
     assert baseline.outcome is not None
     share = 1 - best.outcome.value / baseline.outcome.value
-    assert summarise_experiment(looked_at(easy)).gain == f"{100 * share:.1f} % better"
+    assert summarise_experiment(looked_at(easy)).gain == f"{100 * share:.1f} % lower than current"
 
 
 def test_what_was_imported_is_not_of_the_budget(store: Path, table: Path) -> None:

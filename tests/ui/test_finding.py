@@ -43,7 +43,7 @@ def said(session: Session) -> str:
 def test_the_levels_of_the_best_stand_beside_the_answer() -> None:
     session = ran(Bowl(baseline=TODAY), (0, 2), (2, 2), (1, 0))
     assert (
-        "Run 3 is 71.4% lower than the current configuration.** "
+        "Run 3 is 71.4 % lower than the current configuration (7 -> 2).** "
         "It changes x from 0 to 1, y from 2 to 0." in said(session)
     )
 

@@ -100,7 +100,7 @@ def test_every_verdict_has_its_words_and_its_box(
 def test_without_a_goal_there_is_a_line_and_no_box(store: Path) -> None:
     session = swept(store, None, 16)
     page = shown(session)
-    assert any("No goal is set, so no chance is shown." in m.value for m in page.markdown)
+    assert any("Chance that the budget suffices: " in m.value for m in page.markdown)
     assert "Chance of the goal" not in tiles(page)
     assert tiles(page)["Runs left"] == "44"
 

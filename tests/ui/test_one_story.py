@@ -96,12 +96,10 @@ def by_browser(store: Path, opened: NewExperiment) -> None:
     page = press(chosen(page, 2), "queue-hold")
     page = press(page, "start-runs")
     until(lambda: len(view_model.refresh(now=True).experiment.runs_in(RunState.COMPLETED)) == 3)
-    page = press(page, "pause-runs")
     page = sound(page.run())
     if [one for one in page.button if one.key == "queue-refresh"]:
         page = press(page, "queue-refresh")
-    page = press(chosen(page, 2), "queue-release")
-    page = until_done(press(page, "start-runs"), store)
+    page = until_done(press(chosen(page, 2), "queue-release"), store)
     page = go(page, "overview")
     best = view_model.refresh(now=True).experiment.best
     assert best is not None
@@ -201,7 +199,7 @@ def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
     cells = [(x, y) for x in range(12) for y in range(12)]
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x, y in cells)
     table.write_text(f"x,y,objective\n{rows}")
-    opened = open_from(Form("table", str(table), runs=32, seed=3), store)
+    opened = open_from(Form("table", str(table), runs=32, seed=3, strategy="grasp"), store)
     opened.session.set_auto_steering(AutoSteering(4, 4, answer))
     page = until_done(press(at_page(opened.session.id), "start-runs"), store)
     steered = SqliteStore(store).load(page.session_state["experiment"])
@@ -218,6 +216,8 @@ def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
         "4",
         "--warnings",
         answer,
+        "--strategy",
+        "grasp",
     ]
     assert run(["sweep", "--table", str(table), *options, "--store", str(other)]) == 0
     event_log = SqliteStore(other)

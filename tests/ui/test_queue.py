@@ -1,6 +1,5 @@
 """Queue: what is chosen is what is meant, all of it or none, and the order can be put back."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,10 @@ def test_what_runs_and_what_waits_with_the_reason_of_each_place() -> None:
     start(session, 4)
     session.reprioritise(7, 2.5)
     session.hold(5)
-    page = staged(queue.page, session)
+    stopped = staged(queue.page, session)
+    assert list(stopped.dataframe[0].value["ends (8 of 10)"]) == ["unknown"], "nobody takes runs"
+    assert "runs end" not in told(stopped)
+    page = staged(queue.page, session, active=True)
     running = page.dataframe[0].value
     assert list(running["run"]) == [4]
     assert list(running["worker"]) == ["node-7"]
@@ -126,21 +128,6 @@ def test_before_any_duration_the_end_is_unknown() -> None:
     assert list(page.dataframe[0].value["ends (8 of 10)"]) == ["unknown"]
     assert "no run has recorded its duration yet" in told(page)
     assert "No runs are waiting." in told(page)
-
-
-@pytest.mark.parametrize(
-    ("prepare", "said"),
-    [
-        (lambda s: s.finish("enough"), "Waiting runs do not start any more"),
-        (lambda s: s.hold(4), "All waiting runs are held"),
-        (lambda s: s.change_budget(Sla(900, deadline_s=1.0)), "the deadline has passed"),
-        (lambda s: None, "No run is running. If this does not change"),
-    ],
-)
-def test_it_says_why_nothing_starts(prepare: Callable[[Session], None], said: str) -> None:
-    session = waiting(1)
-    prepare(session)
-    assert said in told(staged(queue.page, session))
 
 
 # -- what is pointed at is what is meant -----------------------------------------------------------

@@ -160,7 +160,7 @@ def test_a_completed_run_in_full() -> None:
     session = bowl()
     page = shown(session, 2)
     metrics = {one.label: (one.value, one.delta) for one in page.metric}
-    assert metrics["height"] == ("1", "6 better than current")
+    assert metrics["height"] == ("1", "85.7 % lower than current")
     told = text(page)
     assert "**Completed** · the best so far" in told
     assert "Added by a person." in told

@@ -124,7 +124,7 @@ def test_nothing_measured_is_said_with_what_to_do_and_cells_can_be_added() -> No
     assert page.segmented_control[0].value == "measured"
     assert len(charts(page)) == 1
     page = clicked(page, session, key_of(session, {"procs": 4, "order": "sjf", "window": 0}))
-    assert "fewer than 2 runs have finished" in texts(page)
+    assert "fewer than 4 runs have finished" in texts(page)
     page.text_input[0].set_value("a first try").run()
     button(page, "Add to the queue").click().run()
     assert "Run 1 is waiting in the queue." in page.success[0].value
@@ -136,7 +136,7 @@ def test_nothing_measured_is_said_with_what_to_do_and_cells_can_be_added() -> No
 def test_too_few_results_predict_nothing_and_it_is_said() -> None:
     page = staged(space.page, queues(1))
     page.segmented_control[0].set_value("predicted").run()
-    assert "needs 2 finished runs, and only 1 has finished" in texts(page)
+    assert "needs 4 finished runs, and only 1 has finished" in texts(page)
     assert not page.exception
 
 
@@ -210,7 +210,7 @@ def test_a_cell_that_was_not_run_says_what_to_expect_and_can_be_added_once() -> 
     values = experiment.space.values(free)
     page = clicked(staged(space.page, session), session, key_of(session, values))
     assert "Predicted wait_s: " in texts(page)
-    assert "95 % interval of a run" in texts(page)
+    assert "95 % interval of one run" in texts(page)
     assert "region" in texts(page)
     button(page, "Add to the queue").click().run()
     added = session.experiment.runs[-1]

@@ -15,7 +15,7 @@ from assistant.client.api import ApiClient
 from assistant.client.remote_session import RemoteSession
 from assistant.core.codec import encode_event
 from assistant.core.events import BudgetChanged, Event, SteeringChanged
-from assistant.core.forecast import percent
+from assistant.core.forecast import band_words, percent
 from assistant.core.ports import Store
 from assistant.executors.serial import SerialExecutor
 from assistant.service.api_tokens import Role
@@ -163,7 +163,12 @@ def test_the_numbers_are_those_of_the_command_line(
         assert shown["Chance of the goal"][0] == "no run left"
     else:
         assert goal.chance is not None
-        assert shown["Chance of the goal"] == (percent(goal.chance), "now 17 %")
+        before = found.before.goal
+        assert before is not None
+        assert before.chance is not None
+        assert shown["Chance of the goal"] == (
+            percent(goal.chance), f"now {percent(before.chance)}"
+        )  # fmt: skip
     table = page.dataframe[0].value
     then = dict(zip(table[""], table["then"], strict=True))
     into = [int(then[row]) for row in then if row.startswith("Runs: region")]
@@ -239,7 +244,7 @@ def test_with_few_results_nothing_is_foreseen(ran: tuple[Event, ...]) -> None:
     session.submit(session.initial_evaluation(6))
     session.run_queued(SerialExecutor(bowl))
     page = fill(staged(what_if.page, session), budget=12)
-    assert "No goal is set, so no chance is shown." in page.info[0].value
+    assert "No goal is set, and whether the budget suffices is unknown" in page.info[0].value
     assert "a forecast needs 12" in said(page)
 
 
@@ -291,12 +296,19 @@ def test_every_chart_says_in_words_what_it_shows(
     where, fan, chance, regions = alts[-4:]
     assert regions.endswith("on the map of all configurations")
     assert where.endswith("left to the strategy: 60 runs, 30 now")
-    assert fan.startswith("forecast of height: now median 11.56 after 30 runs more, from ")
-    best = session.what_if(max_runs=80).after.best
+    found = session.what_if(max_runs=80)
+    before, best = found.before, found.after.best
+    assert before.best is not None
+    assert before.goal is not None
+    assert before.goal.band is not None
+    assert before.goal.chance is not None
+    now = f"forecast of height: now median {before.best.median:.4g} after 30 runs more, from "
+    assert fan.startswith(now)
     assert best is not None
     assert best.median is not None
     assert f"; then median {best.median:.4g} after 60 runs more" in fan
-    assert chance.startswith("chance: now 17 %, 7 to 36 % depending on the space; then ")
+    now = f"{percent(before.goal.chance)}, {band_words(before.goal.band)}"
+    assert chance.startswith(f"chance: now {now} depending on the space; then ")
 
 
 # -- what is refused ---------------------------------------------------------------------------

@@ -18,8 +18,15 @@ from assistant.analysis.effects import (
     effects_report,
     missing_report,
 )
+from assistant.analysis.experiment_state import NextStep, displayed_forecast
 from assistant.cli.console import OUT, Json, StoreOption, print_json, table_of
-from assistant.cli.experiment_view import print_warning, stored_session, warning_object
+from assistant.cli.experiment_view import (
+    print_state,
+    print_warning,
+    stored_session,
+    stored_state,
+    warning_object,
+)
 from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import FanPoint, Forecast
@@ -27,7 +34,15 @@ from assistant.presentation.charts import effects as charts_effects
 from assistant.presentation.charts import forecast as charts_forecast
 from assistant.presentation.charts.effects import CombinationChange
 from assistant.presentation.report.data import collect
-from assistant.presentation.tables.effects import effect_sentences, figure_of, p_text
+from assistant.presentation.tables.effects import (
+    EffectsRanking,
+    amount,
+    effect_sentences,
+    figure_of,
+    interval_text,
+    p_text,
+    ranking_of,
+)
 from assistant.presentation.text.forecast import (
     TERMS,
     ForecastSubject,
@@ -231,8 +246,9 @@ def effects(
 ) -> int:
     """Estimate the effect of each parameter on the measured value, with intervals and tests.
 
-    A linear model is fitted by least squares to the completed runs, balanced or not. --missing
-    shows the runs needed before an effect can be estimated, and the command to run them.
+    The ranking comes first: how much the levels of each parameter differ. A linear model is fitted
+    by least squares to the completed runs, balanced or not. --missing shows the runs needed before
+    an effect can be estimated, and the command to run them.
     """
     session = stored_session(experiment, store)
     if missing is not None:
@@ -242,7 +258,8 @@ def effects(
         return print_missing(session, target, store, as_json=as_json)
     report = effects_report(session.experiment, _pairs(session.experiment, pair or []))
     if as_json:
-        print_json({"experiment": session.id, **_effects_object(report)})
+        ranking = asdict(ranking_of(report))
+        print_json({"experiment": session.id, "ranking": ranking, **_effects_object(report)})
         return 0
     _print_report(session, report)
     return 0
@@ -276,6 +293,10 @@ def _print_report(session: Session, report: EffectsReport) -> None:
     if not report.n_runs:
         OUT.print(report.error.reason)
         return
+    ranking = ranking_of(report)
+    OUT.print(ranking.sentence, soft_wrap=True)
+    OUT.print(_ranking(ranking))
+    OUT.print()
     OUT.print(_tests(report))
     for test in report.tests:
         if test.reason is not None:
@@ -283,7 +304,7 @@ def _print_report(session: Session, report: EffectsReport) -> None:
     lacking = [t for t in report.tests if len(t.parameters) == 2 and t.df < t.full_df]
     if lacking:
         OUT.print(_help(session, lacking), soft_wrap=True)
-    for effect in sorted(report.main, key=lambda e: -(e.test.f or e.test.sum_squares or 0.0)):
+    for effect in report.main:
         if len(effect.comparable) > 1:
             _print_main(effect)
     for interaction in report.interactions:
@@ -307,6 +328,17 @@ def _help(session: Session, lacking: Sequence[TermTest]) -> str:
     needed = dict.fromkeys(level for test in lacking for level in test.needs_closed)
     again = " ".join(shlex.join(("--reopen", level)) for level in needed)
     return f"{caution}Only closed levels lack runs: copperline steer {session.id} {again}"
+
+
+def _ranking(ranking: EffectsRanking) -> Table:
+    """Return the parameters by the range of their main effect."""
+    table = table_of("parameter", "range", "95 % interval", "levels compared", "runs")
+    for entry in ranking.parameters:
+        table.add_row(
+            entry.parameter, amount(entry.value, ranking.unit), interval_text(entry, ranking.unit),
+            f"{entry.n_compared} of {entry.n_levels}", f"{entry.n_runs}",
+        )  # fmt: skip
+    return table
 
 
 def _tests(report: EffectsReport) -> Table:
@@ -390,10 +422,11 @@ def _print_interaction(interaction: InteractionEffect) -> None:
 
 
 def _contrasts(report: EffectsReport) -> Table:
-    table = table_of("contrast, largest first", "effect")
+    table = table_of("contrast", "effect")
     table.add_column("")
     margins = report.margins
-    for contrast in report.contrasts[:MOST_CONTRASTS]:
+    largest = sorted(report.contrasts, key=lambda c: -abs(c.effect))[:MOST_CONTRASTS]
+    for contrast in (contrast for contrast in report.contrasts if contrast in largest):
         size, verdict = abs(contrast.effect), ""
         if margins.simultaneous is not None and size > margins.simultaneous:
             verdict = "beyond SME"
@@ -448,7 +481,7 @@ def _effects_object(report: EffectsReport) -> dict[str, Any]:
     change, effect = f"change of {title}", f"effect on {title}"
     mains = {
         main.parameter: charts_effects.main_effects(
-            figure_of(main).levels, main.parameter, main.unit, change
+            figure_of(main, report.unit).levels, main.parameter, main.unit, change
         )
         for main in report.main
         if len(main.comparable) > 1
@@ -499,7 +532,8 @@ def forecast(
     Nothing is run and nothing is stored.
     """
     session = stored_session(experiment, store)
-    current, subject = session.forecast(), ForecastSubject.of(session.experiment)
+    state, subject = stored_state(session, store), ForecastSubject.of(session.experiment)
+    current = displayed_forecast(session.forecast(), state, session.now_s())
     if as_json:
         print_json({"experiment": session.id, **_forecast_object(session, subject, current)})
         return 0
@@ -512,8 +546,10 @@ def forecast(
         OUT.print(_terms(subject, current))
     if len(current.fan) > 1 and not current.is_over:
         OUT.print(_fan(subject, current))
-    OUT.print(paper_words(current.paper), style="dim", soft_wrap=True)
+    OUT.print(f"Diagnostics: {paper_words(current.paper)}", style="dim", soft_wrap=True)
     print_warning(session.experiment, OUT, store)
+    if state.next_step is not NextStep.ANSWER:
+        print_state(state, store)
     return 0
 
 

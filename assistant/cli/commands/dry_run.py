@@ -15,7 +15,7 @@ import typer
 from assistant.applications.command import Command
 from assistant.applications.lookup import Lookup
 from assistant.applications.scheduling import Scheduling
-from assistant.cli.console import EXIT_TRIAL_FAILED, OUT, Json, print_json, say, table_of
+from assistant.cli.console import EXIT_PROGRAM_FAILED, OUT, Json, print_json, say, table_of
 from assistant.cli.options import (
     Backfill,
     Cores,
@@ -362,7 +362,7 @@ def dry_run(
         print_json(trial.as_object())
     else:
         _print(trial)
-    return 0 if trial.failure is None else EXIT_TRIAL_FAILED
+    return 0 if trial.failure is None else EXIT_PROGRAM_FAILED
 
 
 def _fallback_name(built: BuiltSweep, file: Path | None) -> str:

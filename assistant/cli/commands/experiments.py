@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +11,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from assistant.analysis.experiment_state import ExperimentState, experiment_state
 from assistant.analysis.response_map import expected_measure
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.experiment_view import (
     fresh_session,
+    print_state,
     print_summary,
     print_warning,
     stored_session,
+    stored_state,
     summary,
     warning_object,
 )
@@ -26,6 +30,7 @@ from assistant.core.events import ExperimentFinished
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
 from assistant.core.objective import Objective
+from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
 from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import write_report
@@ -102,9 +107,7 @@ def suggest(
     if recorded:
         print_warning(current, OUT, store)
     if not recorded:
-        OUT.print(
-            f"The experiment is finished; go on with: copperline resume {session.id} --runs N"
-        )
+        print_state(stored_state(session, store), store)
     if batch.exhausted:
         OUT.print("The space is exhausted: every allowed configuration has been suggested or run.")
     return 0
@@ -138,7 +141,7 @@ def report(
 ) -> int:
     """Write the report of a stored experiment, finished or not."""
     session = stored_session(experiment, store)
-    data = collect(session.experiment, session.events())
+    data = collect(session.experiment, session.events(), state=stored_state(session, store))
     written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
     if as_json:
         print_json(summary(session.experiment, data, written))
@@ -182,19 +185,37 @@ def experiments(store: StoreOption = None, as_json: Json = False) -> int:
     """List the stored experiments, latest first."""
     path = store_path(store)
     stored = open_store(path).experiments() if is_there(path) else ()
+    states = {} if not stored else _states(path, stored)
     if as_json:
-        print_json({"store": str(path), "experiments": [asdict(e) for e in stored]})
+        listed = [{**asdict(e), "state": states[e.id].as_json()} for e in stored]
+        print_json({"store": str(path), "experiments": listed})
         return 0
     if not stored:
         OUT.print(f"The store '{path}' holds no experiment yet.")
         return 0
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("experiment", "name", "opened", "events"):
+    for name in ("experiment", "name", "state", "next step", "opened", "events"):
         table.add_column(name)
     for e in stored:
-        table.add_row(e.id, e.name, moment(e.opened_s), str(e.n_events))
+        state, opened_at = states[e.id], moment(e.opened_s)
+        words = (f"{state.icon} {state.name}", str(state.next_step))
+        table.add_row(e.id, e.name, *words, opened_at, str(e.n_events))
     OUT.print(table)
     return 0
+
+
+def _states(path: Path, stored: Sequence[StoredExperiment]) -> dict[str, ExperimentState]:
+    """Return the present state of each stored experiment."""
+    opened, now_s = open_store(path, take_key=False), SystemClock().now_s()
+    try:
+        return {
+            entry.id: experiment_state(
+                Experiment.replay(opened.load(entry.id)), now_s, opened.execution(entry.id)
+            )
+            for entry in stored
+        }
+    finally:
+        opened.close()
 
 
 Runs = list[int] | None
@@ -254,10 +275,13 @@ def queue(
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:
-        print_json({"experiment": session.id, "queue": [_row(session, run) for run in rows]})
+        queue_rows = [_row(session, run) for run in rows]
+        state = stored_state(session, store).as_json()
+        print_json({"experiment": session.id, "state": state, "queue": queue_rows})
         return 0
     if not rows:
         OUT.print("No run is waiting or running.")
+        print_state(stored_state(session, store), store)
         return 0
     objective, now_s = session.experiment.opened.objective, session.now_s()
     reports = [_reported(run, objective, now_s) for run in rows]
@@ -268,6 +292,7 @@ def queue(
         cells = [*map(level, values), *([report] if more else [])]
         table.add_row(str(run.id), _state(run), f"{run.priority:g}", *cells)
     OUT.print(table)
+    print_state(stored_state(session, store), store)
     return 0
 
 

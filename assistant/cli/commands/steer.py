@@ -8,13 +8,16 @@ from typing import Annotated, Literal
 
 import typer
 
+from assistant.analysis.broken_program import broken_program
 from assistant.analysis.what_if import WhatIf
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.experiment_view import (
     existing,
+    print_state,
     print_warning,
     session_in,
     stored_session,
+    stored_state,
     warning_object,
 )
 from assistant.cli.options import (
@@ -28,6 +31,7 @@ from assistant.cli.options import (
     Deadline,
     GoalOption,
     Include,
+    KeepGoing,
     Report,
     RunLimit,
     SlaOptions,
@@ -53,6 +57,7 @@ from assistant.core.events import (
     WarningAnswered,
     has_external_client,
 )
+from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast, percent
 from assistant.core.sla import Sla
 from assistant.executors.spec import check_capacity
@@ -89,6 +94,7 @@ def steer(
     deadline: Deadline = None,
     goal: GoalOption = None,
     at_goal: AtGoal = None,
+    keep_going: KeepGoing = None,
     run_limit: RunLimit = None,
     cost_limit: CostLimit = None,
     cost_per_hour: CostPerHour = None,
@@ -146,8 +152,9 @@ def steer(
 
     All changes take effect, or none. Options may be repeated, and are applied in the order of this
     list after the answer to a warning. The suggestions of an accepted alternative run next. The
-    word none removes a term of the SLA. Runs are only queued: go on with copperline resume.
-    Without options, the open warning is shown with its numbered alternatives.
+    word none removes a term of the SLA. Runs are only queued: a sweep that is running takes them,
+    and the last line names the next step. Without options, the open warning is shown with its
+    numbered alternatives.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
@@ -158,7 +165,7 @@ def steer(
     _answer(session, accept, change, ignore)
     terms = SlaOptions(
         runs, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
-        cost_measure, cost_unit,
+        cost_measure, cost_unit, keep_going,
     )  # fmt: skip
     if terms.is_given:
         apply_sla(session, terms, time.time())
@@ -205,7 +212,7 @@ def steer(
         )
     moved = _moved(stored, session) if is_answered else None
     stored.take(events)  # after the runs that ended meanwhile, if a sweep is running
-    _print_changes(session, events, moved, store, as_json)
+    _print_changes(stored, events, moved, store, as_json)
     return 0
 
 
@@ -296,14 +303,15 @@ def _print_changes(
         change_text for event in events if (change_text := _sentence(session, event)) is not None
     ]
     sentences += [] if moved is None else [moved]
+    state = stored_state(session, store)
     if as_json:
         warning = warning_object(session.experiment)
-        print_json({"experiment": session.id, "changes": sentences, "warning": warning})
+        changes = {"experiment": session.id, "changes": sentences, "warning": warning}
+        print_json({**changes, "state": state.as_json()})
         return
     for sentence in sentences:
         OUT.print(sentence, soft_wrap=True)
-    where = "" if store is None else f" --store {store}"
-    OUT.print(f"Go on with: copperline resume {session.id}{where}", soft_wrap=True)
+    print_state(state, store)
 
 
 def _sentence(session: Session, event: Event) -> str | None:
@@ -463,6 +471,7 @@ def resume(
     deadline: Deadline = None,
     goal: GoalOption = None,
     at_goal: AtGoal = None,
+    keep_going: KeepGoing = None,
     run_limit: RunLimit = None,
     cost_limit: CostLimit = None,
     include: Include = None,
@@ -477,13 +486,15 @@ def resume(
     """Continue an interrupted sweep, for example after Ctrl-C.
 
     No completed run and no decision is lost; interrupted runs start again. The result is the same
-    as without the interruption. Your own configurations (--include) run first.
+    as without the interruption. Your own configurations (--include) run first. A sweep that ended
+    because its program failed goes on after a repair: its failed runs are repeated.
     """
     with embedded_service(existing(store)) as stores:
         session = session_in(stores, experiment)
         terms = SlaOptions(
-            None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit
-        )
+            None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit,
+            keep_going=keep_going,
+        )  # fmt: skip
         with ExecutionLock(store_path(store), session.id):
             return _resume(
                 session, runs, terms, include or [], warnings, no_hooks, store, report, as_json
@@ -517,6 +528,8 @@ def _resume(
     if terms.is_given:
         apply_sla(_rehearsed(session), terms, time.time())  # refuse before anything is stored
         apply_sla(session, terms, time.time())
+    elif _is_repaired(session.experiment):
+        session.reopen()
     refuse_if_finished(session.experiment)
     if has_external_client(session.experiment.opened):
         remote = resume_external_sweep(store_path(store), session.experiment.opened)
@@ -524,6 +537,12 @@ def _resume(
     session.recover()
     first_runs = (*mine, *first_configurations(built, []))
     return follow(session, built, first_runs, store_path(store), report, as_json, hooks)
+
+
+def _is_repaired(experiment: Experiment) -> bool:
+    """Return whether a sweep that ended with a broken program may go on, as it was repaired."""
+    is_broken = experiment.finished is not None and broken_program(experiment) is not None
+    return is_broken and experiment.remaining_runs != 0
 
 
 def _own_hooks(session: Session) -> HookCommands:

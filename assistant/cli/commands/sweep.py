@@ -33,6 +33,7 @@ from assistant.cli.options import (
     HookTimeout,
     Include,
     JobLog,
+    KeepGoing,
     Levels,
     Memory,
     OnFailure,
@@ -154,6 +155,7 @@ def sweep(
     deadline: Deadline = None,
     goal: GoalOption = None,
     at_goal: AtGoal = None,
+    keep_going: KeepGoing = None,
     run_limit: RunLimit = None,
     cost_limit: CostLimit = None,
     cost_per_hour: CostPerHour = None,
@@ -214,7 +216,7 @@ def sweep(
     )  # fmt: skip
     SlaOptions(
         None, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
-        cost_measure, cost_unit,
+        cost_measure, cost_unit, keep_going,
     ).laid_over(tables)  # fmt: skip
     return _steer(tables, "the options", include or [], store, report, as_json, start_from)
 

@@ -144,24 +144,29 @@ def interaction(changes: Sequence[CombinationChange], first: str, second: str, t
 
 
 def pareto(contrasts: Sequence[Contrast], margins: Margins, title: str) -> Spec:
-    """Draw a Pareto chart of contrasts with Lenth's margins, coloured by sign."""
-    largest = sorted(contrasts, key=lambda contrast: -abs(contrast.effect))[:MOST_BARS]
-    bars = [(c.name, c.effect, c.effect) for c in largest]
+    """Draw the largest contrasts as bars with Lenth's margins, in their order, coloured by sign."""
+    bars = _largest([(c.name, c.effect, c.effect) for c in contrasts])
     ends = ((margins.margin, "one by one (ME)"), (margins.simultaneous, "all at once (SME)"))
     return _bars(bars, ends, title)
 
 
 def pareto_standardised(standardised: StandardisedEffects) -> Spec:
-    """Draw a Pareto chart of contrasts in standard errors, with significance limits.
+    """Draw the largest contrasts in standard errors as bars, with significance limits.
 
     The lines are the t limits for a single contrast, and by Bonferroni for all of them.
     """
-    bars = [(contrast.name, t, contrast.effect) for contrast, t in standardised.effects[:MOST_BARS]]
+    bars = _largest([(contrast.name, t, contrast.effect) for contrast, t in standardised.effects])
     ends = (
         (standardised.limit, "one by one (t)"),
         (standardised.bonferroni, "all at once (Bonferroni)"),
     )
     return _bars(bars, ends, "effect in standard errors (|t|)")
+
+
+def _largest(bars: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
+    """Return the `MOST_BARS` longest bars in the order of all."""
+    least = sorted((abs(size) for _, size, _ in bars), reverse=True)[:MOST_BARS][-1:]
+    return [bar for bar in bars if abs(bar[1]) >= least[0]]
 
 
 def _bars(
@@ -264,13 +269,12 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
     """Draw the variance shares of parameters and pairs as a half matrix of selectable cells.
 
     The area of a disc is the share, with the number beside it. A plus marks a share that is known
-    only in part, a question mark an unknown one. The strongest parameters come first. Selecting a
-    cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
+    only in part, a question mark an unknown one. Parameters are in the order of ``main``. Selecting
+    a cell gives ``first`` and ``second``, see `CHOSEN_PAIR`.
     """
     tested = {name for strength in pairs for name in strength.parameters}
-    ordered = sorted(main, key=lambda strength: -(strength.share or 0.0))
-    names = [strength.parameters[0] for strength in ordered if strength.parameters[0] in tested]
-    names = names or [strength.parameters[0] for strength in ordered]
+    names = [strength.parameters[0] for strength in main if strength.parameters[0] in tested]
+    names = names or [strength.parameters[0] for strength in main]
     rows = []
     for strength in (*(m for m in main if m.parameters[0] in names), *pairs):
         ends = sorted((strength.parameters[0], strength.parameters[-1]), key=names.index)
@@ -354,7 +358,7 @@ def choosable(spec: Spec, parameter: str) -> Spec:
     """Make the dots of a chart of levels selectable.
 
     The selection gives ``parameter`` and ``level`` (text), see `CHOSEN_LEVEL`. The last layer must
-    hold the dots, as in `main_effects` and `vega_lite.level_estimates`.
+    hold the dots, as in `main_effects`.
     """
     rows = [{**row, "parameter": parameter} for row in spec["data"]["values"]]
     dots = spec["layer"][-1]

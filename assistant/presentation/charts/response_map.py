@@ -363,7 +363,7 @@ def _painted(
         lists |= {"LO": list(cells.lows), "HI": list(cells.highs)}
         ends = "format(LO[datum.i], ',.4~r') + ' to ' + format(HI[datum.i], ',.4~r')"
         transforms.append(_made("band", f"LO[datum.i] === null ? '' : {ends}"))
-        tooltip.append({"field": "band", "title": "95 % interval"})
+        tooltip.append({"field": "band", "title": "interval"})
     return lists, fill, tooltip, transforms
 
 

@@ -49,17 +49,6 @@ class RunPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelEstimate:
-    """The expected value at one level with its 95 % interval, None without a run at the level."""
-
-    level: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class TradePoint:
     """A configuration as a point of two measured values; ``on_front`` means Pareto-optimal."""
 
@@ -86,13 +75,16 @@ def best_so_far(
     Infeasible runs are hollow. ``title`` is the name of the value with its unit; ``beside`` has
     further values that the caller draws on the same scale.
     """
+    kinds = ["completed run"]
+    if not all(p.feasible for p in points):
+        kinds = ["meets every constraint", "violates a constraint"]
     rows = [
         {
             "run": p.order,
             "id": p.run_id,
             "value": p.value,
             "best": p.best,
-            "kind": "meets every constraint" if p.feasible else "violates a constraint",
+            "kind": kinds[not p.feasible],
             "source": p.source,
         }
         for p in points
@@ -114,16 +106,16 @@ def best_so_far(
                     "field": "kind",
                     "type": "nominal",
                     "scale": {
-                        "domain": ["meets every constraint", "violates a constraint"],
-                        "range": [TEXT, WARN],
+                        "domain": kinds,
+                        "range": [TEXT, WARN][: len(kinds)],
                     },
                 },
                 "shape": {
                     "field": "kind",
                     "type": "nominal",
                     "scale": {
-                        "domain": ["meets every constraint", "violates a constraint"],
-                        "range": ["circle", "cross"],
+                        "domain": kinds,
+                        "range": ["circle", "cross"][: len(kinds)],
                     },
                 },
                 "tooltip": [
@@ -177,56 +169,6 @@ def best_so_far(
 def slant(labels: Sequence[str]) -> int:
     """Return the angle in degrees at which axis labels do not overlap on about 300 pixels."""
     return -60 if len(labels) > 6 or sum(map(len, labels)) > 36 else 0
-
-
-def level_estimates(levels: Sequence[LevelEstimate], parameter: str, unit: str, title: str) -> Spec:
-    """Draw the estimate for each level of one parameter, with gaps for untried levels."""
-    rows = [
-        {"level": e.level, "value": e.value, "low": e.low, "high": e.high, "n": e.n} for e in levels
-    ]
-    axis = f"{parameter} [{unit}]" if unit else parameter
-    x = {
-        "field": "level",
-        "type": "ordinal",
-        "sort": [m.level for m in levels],
-        "title": axis,
-        "axis": {"labelAngle": slant([e.level for e in levels]), "labelOverlap": False},
-    }
-    ends = [end for e in levels for end in (e.low, e.value, e.high) if end is not None]
-    scale = scale_of(ends)
-    y = {"field": "value", "type": "quantitative", "title": title, "scale": scale}
-    return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 300,
-        "height": 170,
-        "data": {"values": rows},
-        "transform": [{"filter": "isValid(datum.value)"}],
-        "layer": [
-            {
-                "mark": {"type": "line", "color": MUTED, "opacity": 0.4},
-                "encoding": {"x": x, "y": y},
-            },
-            {
-                "mark": {"type": "rule", "color": ACCENT, "opacity": 0.6},
-                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "circle", "color": ACCENT, "opacity": 1},
-                "encoding": {
-                    "x": {**x, "scale": {"domain": [m.level for m in levels]}},
-                    "y": y,
-                    "size": {
-                        "field": "n",
-                        "type": "quantitative",
-                        "scale": {"range": [20, 160]},
-                        "legend": None,
-                    },
-                    "tooltip": [{"field": name} for name in ("level", "value", "low", "high", "n")],
-                },
-            },
-        ],
-    }
 
 
 def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Spec:
@@ -287,7 +229,11 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
                         {"field": "run"},
                         {"field": "value", "title": title},
                         {"field": "second", "title": second_title},
-                        {"field": "constraints"},
+                        *(
+                            [{"field": "constraints"}]
+                            if any(not p.feasible for p in points)
+                            else []
+                        ),
                     ],
                 },
             },

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assistant.analysis.experiment_state import ExperimentState, experiment_state
 from assistant.analysis.recommendation import Recommendation, recommend
 from assistant.core.events import Event, Fact
 from assistant.core.experiment import Experiment
@@ -11,9 +12,7 @@ from assistant.core.run import ConfigurationSummary, Run, RunState
 from assistant.presentation.charts.vega_lite import RunPoint, TradePoint
 from assistant.presentation.tables.effects import (
     EffectsSection,
-    ParameterEffect,
     effects_section,
-    level_qualities,
 )
 from assistant.presentation.tables.experiment_summary import (
     BaselineFinding,
@@ -37,7 +36,8 @@ from assistant.presentation.tables.sla import (
     sla_terms,
     warning_rows,
 )
-from assistant.presentation.text.number_format import level, number, quantity, setting, unit_of
+from assistant.presentation.text.comparison import change_words
+from assistant.presentation.text.number_format import level, quantity, setting, unit_of
 from strategies import Level
 
 
@@ -112,6 +112,7 @@ class ReportData:
     space_size: int
     allowed_size: int | None
     finished: str | None
+    state: ExperimentState
     facts: tuple[Fact, ...]
     changes: tuple[BaselineChange, ...]
     measures: tuple[MeasureRow, ...]
@@ -119,8 +120,7 @@ class ReportData:
     front: tuple[FrontRow, ...]
     trade: tuple[TradePoint, ...]
     baseline_value: float | None
-    effects: tuple[ParameterEffect, ...]
-    adjusted: EffectsSection | None
+    effects: EffectsSection | None
     runs: tuple[RunRow, ...]
     parameters: tuple[str, ...]
     regions: tuple[RegionRow, ...]
@@ -133,7 +133,10 @@ class ReportData:
 
 
 def collect(
-    experiment: Experiment, events: Sequence[Event] = (), now_s: float | None = None
+    experiment: Experiment,
+    events: Sequence[Event] = (),
+    now_s: float | None = None,
+    state: ExperimentState | None = None,
 ) -> ReportData:
     """Collect the content of a report on an experiment, with None for unknown values.
 
@@ -141,6 +144,7 @@ def collect(
         experiment: the experiment so far.
         events: its event log; without it the history of the forecast is left out.
         now_s: time of the forecast, in seconds since 1970-01-01 UTC; end of the last run if None.
+        state: state of the experiment; None derives it as if nobody executed its runs.
     """
     opened = experiment.opened
     best, baseline = (
@@ -150,6 +154,8 @@ def collect(
     second = opened.objective.second
     waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
     last_s = max([opened.at_s, *(run.ended_s for run in experiment.runs if run.ended_s)])
+    at_s = last_s if now_s is None else now_s
+    state = state or experiment_state(experiment, at_s)
     return ReportData(
         experiment_id=opened.experiment_id,
         name=opened.name,
@@ -173,6 +179,7 @@ def collect(
         space_size=experiment.space.size,
         allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
+        state=state,
         facts=opened.facts,
         changes=changes(experiment),
         measures=_measures(best, baseline, opened.objective.measures),
@@ -180,8 +187,7 @@ def collect(
         front=front_rows(experiment),
         trade=trade_points(experiment),
         baseline_value=baseline.outcome.value if baseline else None,
-        effects=level_qualities(experiment),
-        adjusted=effects_section(experiment),
+        effects=effects_section(experiment),
         runs=tuple(_row(experiment, run) for run in experiment.runs),
         parameters=tuple(p.name for p in experiment.space.parameters),
         regions=region_rows(experiment, last_s),
@@ -189,7 +195,7 @@ def collect(
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
         sla=sla_terms(experiment),
-        forecast=forecast_section(experiment, events, last_s if now_s is None else now_s),
+        forecast=forecast_section(experiment, events, at_s, state),
         trust=prediction_section(experiment),
     )
 
@@ -248,9 +254,7 @@ def _measure_text(name: str, value: Measure) -> str:
 def _change_text(old: Measure, new: Measure) -> str:
     if not isinstance(old, float | int) or not isinstance(new, float | int):
         return ""
-    if old == new:
-        return "same"
-    return f"{(new - old) / abs(old):+.1%}" if old else f"{number(new - old)} more"
+    return change_words(new, old)
 
 
 def run_points(experiment: Experiment) -> tuple[RunPoint, ...]:

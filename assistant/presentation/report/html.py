@@ -30,6 +30,7 @@ from assistant.presentation.charts.ai_platform import (
 from assistant.presentation.charts.forecast import ChanceMark
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.data import ReportData
+from assistant.presentation.tables import effects as effects_tables
 from assistant.presentation.tables.forecast_backtest import ForecastSection, prediction_marks
 from assistant.presentation.text import number_format
 
@@ -86,7 +87,7 @@ def fan_goes_on(data: ReportData, section: ForecastSection) -> bool:
 
 def over_time(data: ReportData, section: ForecastSection, title: str) -> Spec | None:
     """Return a chart of the forecast until the deadline, or None if one of them is missing."""
-    if section.deadline_s is None or not section.fan:
+    if section.deadline_s is None or not section.fan or section.fan[-1].seconds is None:
         return None
     return forecast.best_over_time(
         data.points,
@@ -114,6 +115,8 @@ def render_html(data: ReportData) -> str:
     """Render a report as an HTML page with its charts as SVG."""
     environment = page_environment()
     filters: dict[str, Callable[..., str]] = {
+        "amount": effects_tables.amount,
+        "interval": effects_tables.interval_text,
         "number": number_format.number,
         "quantity": number_format.quantity,
         "moment": number_format.moment,
@@ -122,7 +125,6 @@ def render_html(data: ReportData) -> str:
     }
     environment.filters.update(filters)
     title = _titled(data.value_name, data.unit)
-    effects = data.effects[:MAX_EFFECT_CHARTS]
     return environment.get_template("report.html.j2").render(
         data=data,
         best_so_far=svg(vega_lite.best_so_far(data.points, data.baseline_value, title))
@@ -133,15 +135,7 @@ def render_html(data: ReportData) -> str:
         )
         if data.second_name is not None and data.trade
         else None,
-        effects=[
-            (
-                effect,
-                svg(vega_lite.level_estimates(effect.levels, effect.parameter, effect.unit, title)),
-            )
-            for effect in effects
-        ],
-        effects_left_out=[effect.parameter for effect in data.effects[MAX_EFFECT_CHARTS:]],
-        **_adjusted(data, title),
+        **_effects(data, title),
         **_forecast(data, title),
         promises=_promises(data),
     )
@@ -156,18 +150,18 @@ def _promises(data: ReportData) -> Markup | None:
     )
 
 
-def _adjusted(data: ReportData, title: str) -> dict[str, Any]:
-    section = data.adjusted
+def _effects(data: ReportData, title: str) -> dict[str, Any]:
+    section = data.effects
     if section is None:
-        return {"adjusted": [], "adjusted_left_out": [], "pareto": None, "half_normal": None}
+        return {"figures": [], "figures_left_out": [], "pareto": None, "half_normal": None}
     change = f"change of {title}"
     few = len(section.contrasts) < 2
     return {
-        "adjusted": [
+        "figures": [
             (f, svg(effects.main_effects(f.levels, f.parameter, f.unit, change)))
             for f in section.figures[:MAX_EFFECT_CHARTS]
         ],
-        "adjusted_left_out": [f.parameter for f in section.figures[MAX_EFFECT_CHARTS:]],
+        "figures_left_out": [f.parameter for f in section.figures[MAX_EFFECT_CHARTS:]],
         "pareto": None
         if few
         else svg(effects.pareto(section.contrasts, section.margins, f"effect on {title}")),

@@ -1,40 +1,164 @@
-"""Effects of parameters: the section of a report, its sentences, and the estimate at each level."""
+"""What matters: the ranking of the parameters in words, and the effects section of a report.
 
+Terminal, browser, report and API all show the one ranking that `ranking_of` returns.
+"""
+
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assistant.analysis.effects import (
-    EVERY,
     AnalysedResponse,
     EffectsReport,
     MainEffect,
-    RunFilter,
-    TermShare,
-    TermShares,
+    ParameterRange,
     effects_report,
     first_response,
-    response_observations,
 )
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Goal
 from assistant.presentation.charts.effects import LevelChange
-from assistant.presentation.charts.vega_lite import LevelEstimate
-from assistant.presentation.text.number_format import level, number, unit_of
-from strategies import AnovaModel, DesignModel, Marginal, Parameter
+from assistant.presentation.text.number_format import duration, level, number, unit_of
 from strategies.doe.factorial_model import LackOfFit, PressStatistic, TermTest
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 from strategies.space.errors import AnalysisError
 
-CLEAR = 0.05
-LITTLE = 0.01  # Pairs that explain less than this share of the variation are not named
+MOST_NAMED = 8  # Most parameters in a sentence; further ones are counted
+SPOKEN_S = 120.0  # Seconds from which on a range is given in minutes, hours or days
+
+
+@dataclass(frozen=True, slots=True)
+class EffectsRanking:
+    """What matters: the parameters by the range of their main effect, and its sentences.
+
+    Args:
+        value_name: measured value that the effects are on.
+        unit: its unit, and that of the ranges.
+        n_runs: completed runs that were analysed.
+        sentence: what matters most, in words.
+        error: source of the error behind the intervals, in words.
+        parameters: the ranges, the largest first, unknown ones last; empty if there are too many
+            levels for a fit.
+    """
+
+    value_name: str
+    unit: str
+    n_runs: int
+    sentence: str
+    error: str
+    parameters: tuple[ParameterRange, ...]
+
+
+def ranking_of(report: EffectsReport) -> EffectsRanking:
+    """Return the ranking of the parameters in an effects analysis, with its sentence."""
+    return EffectsRanking(
+        report.value_name, report.unit, report.n_runs, _ranking_sentence(report),
+        report.error.reason, report.ranking,
+    )  # fmt: skip
+
+
+def effects_ranking(experiment: Experiment) -> EffectsRanking:
+    """Return the ranking of the parameters by their effect on the objective's value."""
+    try:
+        return ranking_of(effects_report(experiment))
+    except AnalysisError as error:
+        response, reason = first_response(experiment), f"Effects were not estimated: {error}"
+        n_runs = len(experiment.measured)
+        return EffectsRanking(response.name, response.unit, n_runs, reason, reason, ())
+
+
+def _ranking_sentence(report: EffectsReport) -> str:
+    """Say which parameters matter, by how much, and what noise could make."""
+    ranked = [entry for entry in report.ranking if entry.value is not None]
+    if not ranked:
+        return f"No effect on {report.value_name} can be estimated yet: {report.error.reason}"
+    first, others = ranked[0], ranked[1:]
+    if not first.value:
+        return f"No parameter changes {report.value_name} in these runs."
+    rivals = [entry.parameter for entry in others if may_exceed(entry, first)]
+    sure = "" if first.is_clear and not rivals else "probably "
+    parts = [f"{first.parameter} {sure}matters most: its levels differ by "]
+    if first.low == 0:
+        parts = [f"{first.parameter} comes first, but noise could make it: its levels differ by "]
+    parts[0] += f"{range_text(first, report.unit)} in {report.value_name}"
+    values = [f"{entry.parameter} {amount(entry.value, report.unit)}" for entry in others]
+    if others:
+        parts[0] += f"; {others[0].parameter} follows with {amount(others[0].value, report.unit)}"
+    parts[0] += "."
+    if values[1:]:
+        parts.append(f"Then {_listed(values[1:])}.")
+    if rivals:
+        parts.append(f"{_listed(rivals)} may matter as much.")
+    unclear = [entry.parameter for entry in others if entry.low == 0]
+    if unclear:
+        parts.append(f"Noise alone could make the range of {_listed(unclear)}.")
+    if first.low is None:
+        parts.append(report.error.reason)
+    unknown = [entry.parameter for entry in report.ranking if entry.value is None]
+    if unknown:
+        parts.append(f"Not known yet: {_listed(unknown)}.")
+    return " ".join(parts)
+
+
+def may_exceed(entry: ParameterRange, first: ParameterRange) -> bool:
+    """Return whether a smaller range may be the larger one by its 95 % interval.
+
+    The lower limit of the difference comes from the limits of both ranges. False without limits.
+    Reference: Zou & Donner 2008, Construction of confidence limits about effect measures: a general
+    approach, Statistics in Medicine 27 (MOVER).
+    """
+    if first.value is None or first.low is None or entry.value is None or entry.high is None:
+        return False
+    return first.value - entry.value <= math.hypot(
+        first.value - first.low, entry.high - entry.value
+    )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    text = ", ".join(parts[:MOST_NAMED])
+    return text if len(parts) <= MOST_NAMED else f"{text} and {len(parts) - MOST_NAMED} more"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """Format a size with three significant digits and its unit, long seconds as a duration.
+
+    >>> amount(0.45231, ""), amount(953278.0, "s"), amount(0.0, "s")
+    ('0.452', '11 d 01 h', '0 s')
+    """
+    if value is None:
+        return "unknown"
+    if unit == "s" and value >= SPOKEN_S:
+        return duration(value)
+    return f"{number(float(f'{value:.3g}'))} {unit}".strip()
+
+
+def interval_text(entry: ParameterRange, unit: str) -> str:
+    """Format the 95 % interval of a range, or an empty text without one."""
+    if entry.low is None or entry.high is None:
+        return ""
+    return f"{amount(entry.low, unit)} to {amount(entry.high, unit)}"
+
+
+def range_text(entry: ParameterRange, unit: str) -> str:
+    """Format a range with its 95 % interval, if it has one above a point.
+
+    >>> range_text(ParameterRange("lr", 0.4523, 0.4101, 0.4944, 5, 5, 40), "")
+    '0.452 (95 %: 0.41 to 0.494)'
+    """
+    text = amount(entry.value, unit)
+    if entry.low == entry.high:
+        return text
+    return f"{text} (95 %: {interval_text(entry, unit)})"
 
 
 @dataclass(frozen=True, slots=True)
 class EffectFigure:
-    """The effect of one parameter for display: its F test as text, and its level changes."""
+    """The effect of one parameter for display: its range, F test as text, and level changes."""
 
     parameter: str
     unit: str
     description: str
+    range_text: str
     test: str
     levels: tuple[LevelChange, ...]
 
@@ -43,6 +167,7 @@ class EffectFigure:
 class EffectsSection:
     """The content of the section on parameter effects in a report."""
 
+    ranking: EffectsRanking
     figures: tuple[EffectFigure, ...]
     unknown: tuple[tuple[str, str], ...]
     contrasts: tuple[Contrast, ...]
@@ -57,15 +182,17 @@ def effects_section(experiment: Experiment) -> EffectsSection | None:
         return None
     try:
         report = effects_report(experiment)
-    except AnalysisError as error:
-        reason = f"Effects were not estimated: {error}"
-        return EffectsSection((), (), (), Margins(None, None, None), (), (reason,))
-    comparable = [effect for effect in report.main if len(effect.comparable) > 1]
-    comparable.sort(key=lambda effect: -(effect.test.f or effect.test.sum_squares or 0.0))
+    except AnalysisError:
+        ranking = effects_ranking(experiment)
+        none = Margins(None, None, None)
+        return EffectsSection(ranking, (), (), (), none, (), (ranking.sentence,))
     return EffectsSection(
-        figures=tuple(figure_of(effect) for effect in comparable),
+        ranking=ranking_of(report),
+        figures=tuple(
+            figure_of(effect, report.unit) for effect in report.main if len(effect.comparable) > 1
+        ),
         unknown=tuple(
-            (effect.parameter, effect.test.reason or "")
+            (effect.parameter, effect.range.reason or "")
             for effect in report.main
             if len(effect.comparable) < 2 and len(effect.levels) > 1
         ),
@@ -76,12 +203,18 @@ def effects_section(experiment: Experiment) -> EffectsSection | None:
     )
 
 
-def figure_of(effect: MainEffect) -> EffectFigure:
-    """Convert a main effect to an `EffectFigure` with the levels that can be compared."""
+def figure_of(effect: MainEffect, unit: str) -> EffectFigure:
+    """Convert a main effect to an `EffectFigure` with the levels that can be compared.
+
+    Args:
+        effect: the main effect.
+        unit: unit of the measured value.
+    """
     return EffectFigure(
         effect.parameter,
         effect.unit,
         effect.description,
+        range_text(effect.range, unit),
         f_text(effect.test),
         tuple(
             LevelChange(level(change.levels[0]), change.change, change.low, change.high, change.n)
@@ -124,37 +257,6 @@ def responses_of(experiment: Experiment) -> tuple[AnalysedResponse, ...]:
         if any(response.of(outcome) is not None for outcome in outcomes):
             responses.append(response)
     return tuple(responses)
-
-
-def headline(report: EffectsReport, strengths: TermShares) -> str:
-    """Return one or two sentences on the strongest effects, or on why none is known."""
-    measured = [strength for strength in strengths.main if strength.share is not None]
-    if not measured:
-        return f"No effect on {report.value_name} can be estimated yet: {report.error.reason}"
-    measured.sort(key=lambda strength: -(strength.share or 0.0))
-    most = measured[0]
-    text = (
-        f"{most.parameters[0]} matters most: it explains {_share(most)} of the variation of "
-        f"{report.value_name} over the {report.n_runs} runs."
-    )
-    if not most.share:
-        text = f"No parameter explains more of the variation of {report.value_name} than chance."
-    tested = [strength for strength in measured if strength.test.p is not None]
-    if tested:
-        clear = [strength.parameters[0] for strength in tested if (strength.test.p or 0.0) < CLEAR]
-        names = f": {', '.join(clear)}" if clear else ""
-        text += f" Significant in single tests: {len(clear)} of {len(tested)} parameters{names}."
-    pair = next((strength for strength in strengths.pairs if strength.share is not None), None)
-    if pair is not None and (pair.share or 0.0) < LITTLE:
-        text += f" No interaction is known to explain {LITTLE:.0%} more."
-    elif pair is not None:
-        text += f" The strongest interaction is {' x '.join(pair.parameters)} with {_share(pair)}."
-    return text
-
-
-def _share(strength: TermShare) -> str:
-    least = "at least " if strength.is_part else ""
-    return f"{least}{strength.share or 0.0:.0%}"
 
 
 def fit_text(report: EffectsReport) -> str:
@@ -230,65 +332,3 @@ def prediction_text(prediction: PressStatistic) -> str:
         alone = "it alone determines" if prediction.n_alone == 1 else "each alone determines"
         text += f" Without {runs} that the others cannot predict, since {alone} an effect."
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterEffect:
-    """The estimates for all levels of one parameter, in units of the measured value."""
-
-    parameter: str
-    unit: str
-    description: str
-    range_value: float | None
-    levels: tuple[LevelEstimate, ...]
-
-    @property
-    def n_tried(self) -> int:
-        """The number of levels with at least one observation."""
-        return sum(m.n > 0 for m in self.levels)
-
-
-def level_qualities(
-    experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
-) -> tuple[ParameterEffect, ...]:
-    """Return ANOVA estimates for the levels of each parameter, largest range first.
-
-    The model uses all measured values, whether or not a run meets the constraints (strategies learn
-    from responses, in which a violation counts). Levels are sorted by rank. Empty without a run.
-    """
-    space = experiment.space
-    if response is None and only == EVERY:
-        model, counts = experiment.measured_anova, experiment.measured_model
-    else:
-        history = response_observations(experiment, response, only)
-        model = AnovaModel(space, history) if history else None
-        counts = DesignModel.fit(space, history)
-    if model is None:
-        return ()
-    sign = (response or first_response(experiment)).sign
-    effects = []
-    for parameter in space.parameters:
-        marginals = model.main_effect(parameter.name)
-        estimates = [
-            _estimate(sign, parameter, marginals[i], counts.count(parameter.name, i))
-            for i in sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
-        ]
-        values = [e.value for e in estimates if e.value is not None]
-        effects.append(
-            ParameterEffect(
-                parameter.name,
-                parameter.unit,
-                parameter.description,
-                max(values) - min(values) if len(values) > 1 else None,
-                tuple(estimates),
-            )
-        )
-    return tuple(sorted(effects, key=lambda e: e.range_value or 0.0, reverse=True))
-
-
-def _estimate(sign: float, parameter: Parameter, marginal: Marginal, n: int) -> LevelEstimate:
-    text = level(parameter.levels[marginal.level_ids[0]])
-    if n == 0:
-        return LevelEstimate(text, None, None, None, 0)
-    low, high = sorted(sign * end for end in marginal.interval)
-    return LevelEstimate(text, sign * marginal.value, low, high, n)

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from assistant.analysis.broken_program import broken_program
+from assistant.analysis.experiment_state import ExperimentState
 from assistant.core.experiment import Experiment
 from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
 from assistant.presentation.charts.vega_lite import TradePoint
+from assistant.presentation.text.comparison import compare, compare_best, violated_words
 from assistant.presentation.text.number_format import duration, lasting, level, quantity
 
 LONGEST_FAILURE = 300
@@ -24,7 +27,7 @@ class BaselineFinding:
     Args:
         verdict: kind of the finding, for programs.
         improvement: change of the value from the current to the best configuration as a share of
-            the former, positive if better; None without a comparison.
+            the former, positive if better; None where a percentage has no meaning.
         best_run_id: number of the best run; None if none completed.
     """
 
@@ -41,6 +44,8 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
     if best is None:
         failed = len(experiment.runs)
         text = f"None of {failed} runs gave a result." if failed else "There are no runs yet."
+        if failed == 1:
+            text = "The only run gave no result."
         return BaselineFinding("no_runs", text, _why_failed(experiment), None, None)
     baseline_run = experiment.baseline
     baseline = None if baseline_run is None else experiment.summary(baseline_run)
@@ -72,25 +77,19 @@ def _found(
 def _nothing_feasible(
     experiment: Experiment, best: ConfigurationSummary, baseline: ConfigurationSummary | None
 ) -> BaselineFinding:
-    new = best.outcome
+    new, objective = best.outcome, experiment.opened.objective
     headline = "No tried configuration meets every constraint"
-    closest = f"it violates them by {new.violation:.0%} and gives {_value(experiment, new)}"
+    sentence = f"It violates {violated_words(objective, new)} and gives {_value(experiment, new)}."
     if baseline is not None and baseline.configuration == best.configuration:
-        headline, sentence = (
-            f"{headline}; the current one comes closest.",
-            f"{closest[0].upper()}{closest[1:]}.",
-        )
+        headline = f"{headline}; the current one comes closest."
     elif baseline is None:
-        headline, sentence = (
-            f"{headline}; {_named(best)} comes closest.",
-            f"{closest[0].upper()}{closest[1:]}.",
-        )
+        headline = f"{headline}; {_named(best)} comes closest."
     else:
         old = baseline.outcome
         headline = f"{headline}; {_named(best)} comes closer than the current one."
         sentence = (
-            f"It violates them by {new.violation:.0%} instead of {old.violation:.0%}, and gives "
-            f"{_value(experiment, new)} (current: {_value(experiment, old)})."
+            f"{sentence} The current one violates {violated_words(objective, old)} and gives "
+            f"{_value(experiment, old)}."
         )
     more = "Try more runs, other levels, or a looser bound."
     return BaselineFinding("nothing_feasible", headline, (sentence, more), None, best.run.id)
@@ -108,29 +107,13 @@ def _against_baseline(
             0.0,
             best.run.id,
         )
-    improvement = (new.quality - old.quality) / abs(old.quality) if old.quality else None
-    values = f"{_value(experiment, new)} instead of {_value(experiment, old)}"
-    name = _named(best)
-    name = f"{name[0].upper()}{name[1:]}"
-    if not old.feasible:
-        return BaselineFinding(
-            "improved",
-            f"{name} meets every constraint; the current configuration does not.",
-            (f"It gives {values}.",),
-            improvement,
-            best.run.id,
-        )
-    better = "lower" if experiment.opened.objective.goal == "minimise" else "higher"
-    if old.value > 0 and new.value >= 0:
-        share = f"{abs(new.value - old.value) / old.value:.1%} {better}"
-    else:  # a percentage of 0, or across 0, has no meaning
-        unit = experiment.opened.objective.unit
-        share = f"{quantity(abs(new.value - old.value), unit)} {better}"
+    found = compare(experiment.opened.objective, new, old, _named(best))
+    also = ", and meets every constraint" if experiment.opened.objective.constraints else ""
     return BaselineFinding(
         "improved",
-        f"{name} is {share} than the current configuration.",
-        (f"It gives {values}, and meets every constraint.",),
-        improvement,
+        f"{found.text[0].upper()}{found.text[1:]}.",
+        (f"It gives {_value(experiment, new)} instead of {_value(experiment, old)}{also}.",),
+        found.share,
         best.run.id,
     )
 
@@ -160,6 +143,8 @@ def _value(experiment: Experiment, outcome: Outcome) -> str:
 
 
 def _why_failed(experiment: Experiment) -> tuple[str, ...]:
+    if experiment.finished is not None and broken_program(experiment) is not None:
+        return ()  # it is the reason of the end
     failures = Counter(run.failure for run in experiment.runs if run.failure is not None)
     if not failures:
         return ()
@@ -190,8 +175,6 @@ def _spent(experiment: Experiment) -> str:
     return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"
 
 
-State = Literal["new", "running", "waiting", "ready", "used up", "finished"]
-
 _RECENT = 15  # Number of last runs whose mean duration predicts that of the next ones
 
 
@@ -201,10 +184,8 @@ class ExperimentSummary:
 
     Args:
         opened_s: time of opening, seconds since 1970-01-01 UTC.
-        state: state according to the event log, which does not say whether a process executes it.
         best: value of the best configuration; None before the first result.
-        gain: comparison with the current configuration as text; empty without one. ``meets all
-            constraints`` if the current configuration does not.
+        gain: comparison with the current configuration as text; empty without one.
         done: completed and failed runs of the budget.
         budget: largest number of runs; None without a limit.
         deadline_s: deadline, seconds since 1970-01-01 UTC; None without one.
@@ -217,8 +198,6 @@ class ExperimentSummary:
     id: str
     name: str
     opened_s: float
-    state: State
-    state_words: str
     objective: str
     best: float | None
     unit: str
@@ -236,14 +215,18 @@ class ExperimentSummary:
         """The used share of the budget from 0 to 1, or None without a limit of runs."""
         return None if self.budget is None else min(1.0, self.done / max(self.budget, 1))
 
-    def time_left(self, now_s: float) -> str:
-        """Return the time to the deadline, or the expected time for the runs left, as text."""
-        if self.state == "finished":
+    def time_left(self, now_s: float, state: ExperimentState) -> str:
+        """Return the time to the deadline, or the expected time for the runs left, as text.
+
+        It is empty once the experiment is over; only running runs have an expected time.
+        """
+        if state.is_over:
             return ""
         if self.deadline_s is not None:
-            left_s = self.deadline_s - now_s
-            return f"{duration(left_s)} to the deadline" if left_s > 0 else "deadline has passed"
-        return "" if self.left_s is None else f"{lasting(self.left_s)} of runs"
+            to_go_s = self.deadline_s - now_s
+            return f"{duration(to_go_s)} to the deadline" if to_go_s > 0 else "deadline has passed"
+        left_s = self.left_s if state.is_running else None
+        return "" if left_s is None else f"{lasting(left_s)} of runs"
 
 
 def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
@@ -253,18 +236,13 @@ def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
     executed = [run for run in over if run.source != "imported"]
     lasted = [run.duration_s for run in executed[-_RECENT:] if run.duration_s is not None]
     run_s = sum(lasted) / len(lasted) if lasted else None
-    state, words = _state(experiment)
     leader = None if experiment.best is None else experiment.summary(experiment.best)
     warning = experiment.open_warning
-    to_come = None
-    if sla.max_runs is not None and experiment.finished is None:
-        to_come = max(0, sla.max_runs - len(executed))
+    to_come = experiment.runs_left if experiment.finished is None else None
     return ExperimentSummary(
         id=opened.experiment_id,
         name=opened.name,
         opened_s=opened.at_s,
-        state=state,
-        state_words=words,
         objective=str(opened.objective),
         best=None if leader is None else leader.outcome.value,
         unit=opened.objective.unit,
@@ -280,36 +258,14 @@ def summarise_experiment(experiment: Experiment) -> ExperimentSummary:
 
 
 def gain_words(experiment: Experiment) -> str:
-    """Return the gain of the best configuration over the baseline in a few words."""
+    """Return the comparison of the best configuration with the baseline in a few words."""
     best = None if experiment.best is None else experiment.summary(experiment.best)
-    baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
-    if best is not None and not best.outcome.feasible:
-        return "violates a constraint"
-    if best is None or baseline is None:
+    if best is None:
         return ""
-    if best.configuration == baseline.configuration:
-        return "same as current"
-    old = baseline.outcome
-    if not old.feasible or not old.quality:
-        return "" if old.feasible else "meets all constraints"
-    share = (best.outcome.quality - old.quality) / abs(old.quality)
-    return f"{abs(share) * 100:.1f} % {'better' if share >= 0 else 'worse'}"
-
-
-def _state(experiment: Experiment) -> tuple[State, str]:
-    running = len(experiment.runs_in(RunState.RUNNING))
-    waiting = len(experiment.runs_in(RunState.QUEUED))
-    if experiment.finished is not None:
-        return "finished", "finished"
-    if running:
-        return "running", f"{running} running"
-    if waiting:
-        return "waiting", f"{waiting} run{'' if waiting == 1 else 's'} waiting"
-    if not experiment.runs:
-        return "new", "no runs yet"
-    if experiment.remaining_runs == 0:
-        return "used up", "budget used up"
-    return "ready", "ready for suggestions"
+    compared = compare_best(experiment)
+    if compared is not None:
+        return compared.short
+    return "" if best.outcome.feasible else "violates a constraint"
 
 
 @dataclass(frozen=True, slots=True)

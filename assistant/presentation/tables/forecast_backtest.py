@@ -7,9 +7,13 @@ are for the report, the browser and the command line.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from assistant.analysis.experiment_state import (
+    ExperimentState,
+    displayed_forecast,
+    experiment_state,
+)
 from assistant.analysis.forecast import evidence_of, forecast
 from assistant.analysis.prediction_record import (
-    CONFIDENCE,
     Group,
     GroupScore,
     IntervalCoverage,
@@ -33,6 +37,7 @@ from assistant.presentation.text.forecast import (
     verdict_of,
 )
 from assistant.presentation.text.number_format import number
+from strategies.gp.run_interval import LEVEL
 
 MOST_POINTS = 30
 
@@ -90,10 +95,17 @@ class ForecastSection:
 
 
 def forecast_section(
-    experiment: Experiment, events: Sequence[Event], now_s: float
+    experiment: Experiment,
+    events: Sequence[Event],
+    now_s: float,
+    state: ExperimentState | None = None,
 ) -> ForecastSection | None:
-    """Return the forecast section of a report, or None if there is no goal and no forecast."""
-    current = forecast(experiment, now_s)
+    """Return the forecast section of a report, or None if there is no goal and no forecast.
+
+    Without a running ``state`` it names no time at which the runs left end.
+    """
+    state = state or experiment_state(experiment, now_s)
+    current = displayed_forecast(forecast(experiment, now_s), state, now_s)
     has_fan = len(current.fan) > 1 and not current.is_over
     if current.goal is None and not has_fan:
         return None
@@ -337,11 +349,11 @@ def _held(coverage: IntervalCoverage | None) -> str:
         return f"{count_text}; at least {FEW} results are needed to judge."
     count_text += (
         f" ({coverage.share:.0%}, 95 % interval {coverage.low:.0%} to {coverage.high:.0%}; "
-        f"{CONFIDENCE:.0%} are expected)"
+        f"{LEVEL:.0%} are expected)"
     )
-    if coverage.high < CONFIDENCE:
+    if coverage.high < LEVEL:
         return f"{count_text}: the intervals are too narrow; expect larger errors."
-    if coverage.low > CONFIDENCE:
+    if coverage.low > LEVEL:
         return f"{count_text}: the intervals are wider than necessary."
     return f"{count_text}: the intervals agree with the results."
 

@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assistant.analysis.remaining_runs import QueueEnds, queue_ends
-from assistant.analysis.response_map import FEW, ExpectedMeasure, expected_measure
+from assistant.analysis.response_map import (
+    FEW,
+    ExpectedMeasure,
+    expected_measure,
+    interval_name,
+)
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Interval, percent
 from assistant.core.objective import Objective
@@ -50,8 +55,8 @@ class QueueSnapshot:
     ends: QueueEnds
 
     @classmethod
-    def of(cls, experiment: Experiment, now_s: float) -> QueueSnapshot:
-        """Return a snapshot of the current queue of an experiment."""
+    def of(cls, experiment: Experiment, now_s: float, *, is_running: bool) -> QueueSnapshot:
+        """Return a snapshot of the current queue; without ends unless runs go on."""
         held_runs = tuple(run for run in experiment.runs_in(RunState.QUEUED) if run.held)
         return cls(
             at_s=now_s,
@@ -59,7 +64,7 @@ class QueueSnapshot:
             version=experiment.version,
             running=experiment.runs_in(RunState.RUNNING),
             waiting=(*experiment.waiting, *held_runs),
-            ends=queue_ends(experiment, now_s),
+            ends=queue_ends(experiment, now_s) if is_running else QueueEnds({}, None),
         )
 
     @property
@@ -203,7 +208,7 @@ KIND_WORDS = (
 
 
 def expected_text(experiment: Experiment, configuration: Configuration) -> str:
-    """Return the expected value with its 95% interval, such as "9,870 s (9,700 to 10,150)"."""
+    """Return the expected value with its interval, such as "9,870 s (9,700 to 10,150)"."""
     prediction = expected_measure(experiment, configuration)
     if prediction is None:
         return "unknown"
@@ -285,8 +290,8 @@ def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExp
         sentences.append(f"There is no prediction yet: {n} of at least {FEW} results are known.")
     else:
         sentences.append(
-            f"Prediction with 95 % interval: {expected_text(experiment, configuration)}, from "
-            f"{n:,} results."
+            f"Prediction with {interval_name(experiment, 'chosen')}: "
+            f"{expected_text(experiment, configuration)}, from {n:,} results."
         )
     if suggestion.chance is not None:
         sentences.append(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from assistant.analysis.broken_program import broken_program
 from assistant.analysis.paper_forecast import paper_forecast
 from assistant.analysis.recommendation import goal_text
 from assistant.analysis.warning import proposal
@@ -14,9 +15,10 @@ from strategies import find_regions
 
 AgreedTerm = Literal["runs", "deadline", "cost", "run_limit", "goal"]
 
-TermVerdict = Literal["met", "missed", "open", "unlimited", "unknown"]
-"""Verdict of a term: missed at once, met at the end, open until then. ``unlimited`` is a cost that
-is only counted, ``unknown`` a term without data at the end.
+TermVerdict = Literal["met", "missed", "open", "failed", "unlimited", "unknown"]
+"""Verdict of a term: missed at once, met at the end, open until then. ``failed`` is a limit that
+was kept, but for no result: the program failed. ``unlimited`` is a cost that is only counted,
+``unknown`` a term without data at the end.
 """
 
 TITLES: dict[AgreedTerm, str] = {
@@ -176,7 +178,9 @@ def _goal(experiment: Experiment) -> TermUsage | None:
         )
     verdict: TermVerdict = "open" if experiment.finished is None else "missed"
     if best_outcome is None:
-        outcome = "not reached; no result meets every constraint"
+        outcome = "not reached; no run has a result"
+        if best is not None:
+            outcome = "not reached; no result meets every constraint"
         return TermUsage("goal", limit, None, None, verdict, None, agreed, outcome)
     over = abs(best_outcome.value - limit)
     unit = objective.unit
@@ -190,7 +194,11 @@ def _goal(experiment: Experiment) -> TermUsage | None:
 def _kept(experiment: Experiment, over: float) -> TermVerdict:
     if over > 0:
         return "missed"
-    return "open" if experiment.finished is None else "met"
+    if experiment.finished is None:
+        return "open"
+    runs = [run for run in _executed(experiment) if run.ended_s is not None]
+    has_failed = bool(runs) and all(run.outcome is None for run in runs)
+    return "failed" if has_failed or broken_program(experiment) is not None else "met"
 
 
 def _executed(experiment: Experiment) -> list[Run]:
@@ -281,8 +289,8 @@ def warning_rows(experiment: Experiment) -> tuple[WarningRow, ...]:
                 forecast.executed,
                 forecast.remaining,
                 forecast.shortfall,
-                warning.text,
-                warning.basis == "forecast",
+                f"{warning.heading}. {warning.text}",
+                warning.basis != "paper",
                 tuple(map(proposal, warning.alternatives)),
                 answer,
             )

@@ -14,6 +14,7 @@ from assistant.core.forecast import (
     LIKELY,
     MOST_LEFT,
     ON_TRACK,
+    SUFFICES,
     VERY_LIKELY,
     Forecast,
     Interval,
@@ -146,11 +147,28 @@ def _judged(verdict: GoalVerdict, chance: float) -> str:
 
 
 def _without_goal(subject: ForecastSubject, forecast: Forecast) -> str:
-    if forecast.best is not None and not forecast.is_over:
-        return f"No goal is set, so no chance is shown. {best_words(subject, forecast)}"
-    if forecast.is_over or not forecast.silence:
-        return "No goal is set, so no chance is shown."
-    return f"No goal is set, and there is no forecast yet: {forecast.silence}."
+    if forecast.is_over:
+        return "No goal is set."
+    parts = [end_chance_words(forecast), best_words(subject, forecast)]
+    text = " ".join(part for part in parts if part)
+    if text:
+        return text
+    why = f": {forecast.silence}" if forecast.silence else ""
+    return f"No goal is set, and there is no forecast yet{why}."
+
+
+def end_chance_words(forecast: Forecast) -> str:
+    """Return a sentence on how near the budget ends to the best possible value, or why unknown."""
+    end = forecast.end
+    if end is None or forecast.is_over:
+        return ""
+    if end.miss is None or end.band is None:
+        return f"How near the budget comes to the best value is unknown: {end.silence}."
+    near = (1.0 - end.band[0], 1.0 - end.band[1])
+    return (
+        f"Chance that the budget suffices: {percent(1.0 - end.miss)} ({band_words(near)} "
+        f"depending on the space). {SUFFICES}"
+    )
 
 
 def _horizon(forecast: Forecast) -> str:
@@ -362,7 +380,7 @@ def paper_words(forecast: PaperForecast) -> str:
         return f"{rule}: unknown. {_runs(forecast.pending)} pending; the number left is unknown."
     n = len(forecast.regions)
     where = "of your plan" if forecast.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
-    pending = f"{_runs(forecast.pending)} pending {where}, {forecast.remaining:,} left"
+    pending = f"{_runs(forecast.pending)} pending {where}, {forecast.remaining:,} still to start"
     if forecast.shortfall > 0:
         return f"{rule}: a miss. {pending}: {forecast.shortfall:,} too few."
     return f"{rule}: no miss. {pending}."

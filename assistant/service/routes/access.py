@@ -98,6 +98,7 @@ async def lease(
     def take() -> RunLease | Response:
         if only is not None and service.store.length(only):
             service.client_liveness.note(only)
+        service.worker_liveness.note(worker, only, body.without)
         lease = service.queue.lease(worker, body.lease_s, only, keyed_request.key, body.without)
         return lease or _nothing(service, only)
 
@@ -253,6 +254,7 @@ def _tell(request: Request, context: ServiceContext, token: str) -> LeaseAttempt
     ):
         raise refusal(403, "this run was leased with another API token", "lease another run")
     context.service.client_liveness.note(attempt.experiment_id)
+    context.service.worker_liveness.note_again(attempt.worker)
     return attempt
 
 

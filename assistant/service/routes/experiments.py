@@ -23,6 +23,7 @@ from assistant.core.events import ExperimentOpened
 from assistant.core.forecast import Forecast
 from assistant.core.run import RunState
 from assistant.core.sla import AutoSteering, WarningPolicy
+from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
 from assistant.service import schemas
 from assistant.service.auth import Caller, caller_of
 from assistant.service.dependencies import (
@@ -195,6 +196,12 @@ def export(experiment: ExperimentId, service: ServiceOf) -> StreamingResponse:
 def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
     """Return the current forecast of an experiment: remaining runs, goal and best value."""
     return service.look(experiment).forecast()
+
+
+@query_router.get("/experiments/{experiment}/effects", responses=responses(404))
+def effects(experiment: ExperimentId, service: ServiceOf) -> EffectsRanking:
+    """Return which parameters matter: the range of each main effect, the largest first."""
+    return effects_ranking(service.look(experiment).experiment)
 
 
 @query_router.post(

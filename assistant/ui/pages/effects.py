@@ -9,6 +9,7 @@ from assistant.analysis.effects import (
     AnalysedResponse,
     EffectsReport,
     InteractionEffect,
+    MainEffect,
     RunFilter,
     TermShare,
     TermShares,
@@ -29,15 +30,16 @@ from assistant.presentation.charts.effects import (
     pareto_standardised,
     strength_matrix,
 )
-from assistant.presentation.charts.vega_lite import level_estimates
 from assistant.presentation.tables.effects import (
-    ParameterEffect,
+    EffectsRanking,
+    amount,
     effect_sentences,
     f_text,
     figure_of,
-    headline,
-    level_qualities,
+    interval_text,
     p_text,
+    range_text,
+    ranking_of,
     responses_of,
 )
 from assistant.presentation.text.number_format import level, number
@@ -190,10 +192,7 @@ def strengths_table(strengths: TermShares) -> pd.DataFrame:
             else p_text(strength.test.p).removeprefix("= "),
             "": strength.test.reason or "",
         }
-        for strength in (
-            *sorted(strengths.main, key=lambda strength: -(strength.share or 0.0)),
-            *strengths.pairs,
-        )
+        for strength in (*strengths.main, *strengths.pairs)
     )
 
 
@@ -251,7 +250,7 @@ def noise_section(report: EffectsReport, title: str) -> None:
             )
         st.vega_lite_chart(
             low(spec), theme=None, width="stretch",
-            alt=f"contrasts by size, the largest {report.contrasts[0].name}",
+            alt=f"contrasts by parameter, the first {report.contrasts[0].name}",
         )  # fmt: skip
         st.caption(caption)
     with right:
@@ -267,12 +266,12 @@ def noise_section(report: EffectsReport, title: str) -> None:
         )
     with st.expander("As a table"):
         st.dataframe(
-            contrasts_table(report), hide_index=True, width="stretch", alt="contrasts by size"
+            contrasts_table(report), hide_index=True, width="stretch", alt="contrasts by parameter"
         )
 
 
 def contrasts_table(report: EffectsReport) -> pd.DataFrame:
-    """Return the table of estimated contrasts between levels, largest first."""
+    """Return the table of estimated contrasts between levels, in the order of the parameters."""
     tests = standardised_effects(report)
     ts = {} if tests is None else {contrast.name: t for contrast, t in tests.effects}
     unit = f" [{report.unit}]" if report.unit else ""
@@ -301,11 +300,10 @@ def _beyond(effect: float, t: float | None, report: EffectsReport) -> str:
 
 
 CHARTS_A_ROW = 3
-MOST_DRAWN = 60
-"""Levels in a chart; of a parameter with more levels only those with a run are drawn."""
+MOST_LISTED = 60
+"""Levels in the table; of a parameter with more levels only those with a run are listed."""
 
 _VIEW_KEY = "effects-kept"
-_EXPECT, _BY_ITSELF = "Expected value", "Change by itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +312,6 @@ class EffectsView:
 
     response: AnalysedResponse
     only: RunFilter
-    qualities: tuple[ParameterEffect, ...]
     report: EffectsReport | None
     strengths: TermShares | None
     why: str = ""
@@ -341,9 +338,16 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     analysis = _effects_view(experiment, response, only)
     if analysis.report is None or analysis.strengths is None:
         st.warning(f"Effects were not estimated: {labels.escape_markdown(analysis.why)}")
-        return _levels(view_model, experiment, analysis)
-    st.markdown(f"**{labels.escape_markdown(headline(analysis.report, analysis.strengths))}**")
-    decided = _levels(view_model, experiment, analysis)
+        selection = effects_details.chooser(experiment)
+        if selection is None:
+            return None
+        return effects_details.panel(view_model, experiment, selection)
+    ranking = ranking_of(analysis.report)
+    st.markdown(f"**{labels.escape_markdown(ranking.sentence)}**")
+    st.dataframe(
+        ranking_table(ranking), hide_index=True, width="stretch", alt="what matters, by parameter"
+    )
+    decided = _levels(view_model, experiment, analysis, analysis.report)
     pairs_section(experiment, analysis.report, analysis.strengths, response, only)
     noise_section(analysis.report, analysis.title)
     _model_quality(analysis.report)
@@ -411,132 +415,102 @@ def _effects_view(
         analysis: EffectsView = cached[1]
         return analysis
     with st.spinner("Estimating effects …"):
-        qualities = level_qualities(experiment, response, only)
         try:
             report = effects_report(experiment, (), response, only)
             pair_strengths = term_shares(experiment, response, only)
         except AnalysisError as error:
-            analysis = EffectsView(response, only, qualities, None, None, str(error))
+            analysis = EffectsView(response, only, None, None, str(error))
         else:
-            analysis = EffectsView(response, only, qualities, report, pair_strengths)
+            analysis = EffectsView(response, only, report, pair_strengths)
     st.session_state[_VIEW_KEY] = (key, analysis)
     return analysis
 
 
+def ranking_table(ranking: EffectsRanking) -> pd.DataFrame:
+    """Return the table of the parameters by the range of their main effect."""
+    return pd.DataFrame(
+        {
+            "parameter": entry.parameter,
+            "range": amount(entry.value, ranking.unit),
+            "95 % interval": interval_text(entry, ranking.unit),
+            "levels compared": f"{entry.n_compared} of {entry.n_levels}",
+            "runs": entry.n_runs,
+        }
+        for entry in ranking.parameters
+    )
+
+
 def _levels(
-    view_model: ExperimentView, experiment: Experiment, analysis: EffectsView
+    view_model: ExperimentView,
+    experiment: Experiment,
+    analysis: EffectsView,
+    report: EffectsReport,
 ) -> Intent | None:
     st.subheader("Each level")
-    ways = [_EXPECT] if analysis.report is None else [_EXPECT, _BY_ITSELF]
-    way = st.segmented_control(
-        "Show", ways, default=_EXPECT, key="effects-way", label_visibility="collapsed",
-        persist_state="session",
-    )  # fmt: skip
-    by_itself = way == _BY_ITSELF
-    title = labels.escape_markdown(analysis.title)
     st.caption(
-        f"Change of {title} against the mean of the levels, without the effects of the other "
-        "parameters (least squares, main effects), with 95 % intervals. If an interval contains 0, "
-        "the change may be chance."
-        if by_itself
-        else f"Expected {title} of a typical configuration with each level, by the model of the "
-        "suggestions, with 95 % intervals. The widest range comes first. A level without a run "
-        "shows nothing: its effect is unknown."
+        f"Change of {labels.escape_markdown(analysis.title)} against the mean of the levels, "
+        "without the effects of the other parameters (least squares, main effects), with 95 % "
+        "intervals. If an interval contains 0, the change may be chance."
     )
     selection = effects_details.chooser(experiment)
     place, intent = None, None
-    effects = analysis.qualities
-    for start in range(0, len(effects), CHARTS_A_ROW):
-        row = effects[start : start + CHARTS_A_ROW]
+    for start in range(0, len(report.main), CHARTS_A_ROW):
+        row = report.main[start : start + CHARTS_A_ROW]
         for column, effect in zip(st.columns(CHARTS_A_ROW), row, strict=False):
             with column:
-                _chart(experiment, analysis, effect, by_itself=by_itself)
+                _chart(experiment, analysis, effect)
         slot = st.container()
-        if selection is not None and selection.parameter in [
-            parameter_effect.parameter for parameter_effect in row
-        ]:
+        if selection is not None and selection.parameter in [entry.parameter for entry in row]:
             place = slot
     if place is not None and selection is not None:
         with place:
             intent = effects_details.panel(view_model, experiment, selection)
     with st.expander("As a table"):
-        st.dataframe(levels_table(analysis), hide_index=True, width="stretch", alt="each level")
+        st.dataframe(levels_table(report), hide_index=True, width="stretch", alt="each level")
     return intent
 
 
-def _chart(
-    experiment: Experiment, analysis: EffectsView, effect: ParameterEffect, *, by_itself: bool
-) -> None:
+def _chart(experiment: Experiment, analysis: EffectsView, effect: MainEffect) -> None:
+    unit = analysis.response.unit
+    heading = range_text(effect.range, unit)
+    st.markdown(f"**{labels.escape_markdown(effect.parameter)}** · range {heading}")
+    if len(effect.comparable) < 2:
+        reason = effect.range.reason or "too few runs"
+        st.caption(f"Unknown: {labels.escape_markdown(reason)}.")
+        return
     marks = effects_details.marks(experiment, effect.parameter)
-    tried = f"{effect.n_tried} of {len(effect.levels)} levels tried"
-    if not by_itself or analysis.report is None:
-        _heading(analysis, effect.parameter, effect.range_value)
-        marked_levels = [
-            replace(entry, level=marks.get(entry.level, entry.level))
-            for entry in effect.levels
-            if entry.n or len(effect.levels) <= MOST_DRAWN
-        ]
-        spec = level_estimates(marked_levels, effect.parameter, effect.unit, "")
-        alt = f"expected {analysis.title} by level of {effect.parameter}; {tried}"
-    else:
-        main = next(entry for entry in analysis.report.main if entry.parameter == effect.parameter)
-        changes = [entry.change for entry in main.comparable if entry.change is not None]
-        _heading(analysis, effect.parameter, max(changes) - min(changes) if changes else None)
-        if len(changes) < 2:
-            st.caption(f"Unknown: {labels.escape_markdown(main.test.reason or 'too few runs')}.")
-            return
-        figure = figure_of(main)
-        levels = [
-            replace(entry, level=marks.get(entry.level, entry.level)) for entry in figure.levels
-        ]
-        spec = main_effects(levels, effect.parameter, effect.unit, "")
-        alt = f"change of {analysis.title} by level of {effect.parameter}; {figure.test}"
-        tried = figure.test
-    key = f"effects-{by_itself}-{effect.parameter}-{experiment.opened.experiment_id}"
+    figure = figure_of(effect, unit)
+    levels = [replace(entry, level=marks.get(entry.level, entry.level)) for entry in figure.levels]
+    key = f"effects-{effect.parameter}-{experiment.opened.experiment_id}"
     st.vega_lite_chart(
-        wide(choosable(spec, effect.parameter)),
+        wide(choosable(main_effects(levels, effect.parameter, effect.unit, ""), effect.parameter)),
         theme=None,
         width="stretch",
-        alt=alt,
+        alt=f"change of {analysis.title} by level of {effect.parameter}; {figure.test}",
         key=key,
         on_select=lambda: effects_details.clicked(experiment, key),
     )
-    st.caption(labels.escape_markdown(tried))
+    n_tried = sum(entry.n > 0 for entry in effect.levels)
+    tried = f"{n_tried} of {len(effect.levels)} levels tried"
+    st.caption(labels.escape_markdown(f"{figure.test}; {tried}"))
 
 
-def _heading(analysis: EffectsView, parameter: str, spread: float | None) -> None:
-    unit = f" {analysis.response.unit}" if spread is not None and analysis.response.unit else ""
-    st.markdown(f"**{labels.escape_markdown(parameter)}** · range {number(spread)}{unit}")
-
-
-def levels_table(analysis: EffectsView) -> pd.DataFrame:
-    """Return the table of levels with expected values and the effect of each level by itself."""
-    changes = {}
-    for main in analysis.report.main if analysis.report is not None else ():
-        for level_effect in main.levels:
-            changes[main.parameter, level(level_effect.levels[0])] = level_effect
-    unit = f" [{analysis.response.unit}]" if analysis.response.unit else ""
-    rows = []
-    for effect in analysis.qualities:
-        for estimate in effect.levels:
-            if not estimate.n and len(effect.levels) > MOST_DRAWN:
-                continue
-            change = changes.get((effect.parameter, estimate.level))
-            rows.append(
-                {
-                    "parameter": effect.parameter,
-                    "level": estimate.level,
-                    "runs": estimate.n,
-                    f"expected{unit}": number(estimate.value),
-                    "95 % interval": labels.interval(estimate.low, estimate.high),
-                    f"change by itself{unit}": number(change.change if change else None),
-                    "95 % interval of change": labels.interval(
-                        change.low if change else None, change.high if change else None
-                    ),
-                    "": (change.verdict if change else None) or "",
-                }
-            )
-    return pd.DataFrame(rows)
+def levels_table(report: EffectsReport) -> pd.DataFrame:
+    """Return the table of levels with the effect of each, parameters by their range."""
+    unit = f" [{report.unit}]" if report.unit else ""
+    return pd.DataFrame(
+        {
+            "parameter": effect.parameter,
+            "level": level(entry.levels[0]),
+            "runs": entry.n,
+            f"change{unit}": number(entry.change),
+            "95 % interval of change": labels.interval(entry.low, entry.high),
+            "": entry.verdict or "",
+        }
+        for effect in report.main
+        for entry in effect.levels
+        if entry.n or len(effect.levels) <= MOST_LISTED
+    )
 
 
 def _model_quality(report: EffectsReport) -> None:

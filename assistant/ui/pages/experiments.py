@@ -2,18 +2,19 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import streamlit as st
 
+from assistant.analysis.experiment_state import ExperimentState, experiment_state
 from assistant.core.errors import SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.ports import StoredExperiment
 from assistant.presentation.tables.experiment_summary import (
     ExperimentSummary,
-    State,
     summarise_experiment,
 )
 from assistant.presentation.text.number_format import moment, quantity
@@ -29,9 +30,6 @@ PER_PAGE = 25  # Experiments whose event log is read at once
 
 _PLACE = "experiments"
 _SNAPSHOT, _NUMBER = "experiments-shown", "experiments-number"
-_SIGNS: dict[State, str] = {
-    "new": "○", "running": "►", "waiting": "◔", "ready": "◑", "used up": "●", "finished": "■",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +56,11 @@ def page(
     at = 1 if pages == 1 else st.pagination(pages, key=f"experiments-page-{snapshot.number}")
     rows = snapshot.stored[PER_PAGE * (at - 1) : PER_PAGE * at]
     try:
-        summaries = _summaries(store, rows)
+        summaries, states = _summaries(store, rows)
     except Exception as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         return None
-    selected = _table(rows, summaries, f"experiments-{snapshot.number}-{at}")
+    selected = _table(rows, summaries, states, f"experiments-{snapshot.number}-{at}")
     answer_at(_PLACE)
     return _actions(store, selected, summaries, choose, opened) or renewed
 
@@ -143,44 +141,53 @@ def _n_changes(snapshot: Sequence[StoredExperiment], stored: Sequence[StoredExpe
     return sum(before.get(experiment.id) != experiment.n_events for experiment in stored)
 
 
-def _summaries(store: Path, rows: Sequence[StoredExperiment]) -> dict[str, ExperimentSummary]:
-    """Return the summaries; an event log is read again once it has grown."""
-    cache = _kept_glances(str(store.absolute()))
-    missing = [
-        experiment for experiment in rows if (experiment.id, experiment.n_events) not in cache
-    ]
-    if missing:
-        with st.spinner(f"Reading {len(missing)} event logs …"):
-            opened = open_store(store, take_key=False)
-            try:
-                for experiment in missing:
-                    events = opened.load(experiment.id)[: experiment.n_events]
-                    cache[experiment.id, experiment.n_events] = summarise_experiment(
-                        Experiment.replay(events)
-                    )
-            finally:
-                opened.close()
-    return {experiment.id: cache[experiment.id, experiment.n_events] for experiment in rows}
+def _summaries(
+    store: Path, rows: Sequence[StoredExperiment]
+) -> tuple[dict[str, ExperimentSummary], dict[str, ExperimentState]]:
+    """Return summaries and present states; an event log is read again once it has grown."""
+    cache = _replayed(str(store.absolute()))
+    n_missing = sum((entry.id, entry.n_events) not in cache for entry in rows)
+    summaries, states = {}, {}
+    with st.spinner(f"Reading {n_missing} event logs …") if n_missing else nullcontext():
+        opened = open_store(store, take_key=False)
+        try:
+            for entry in rows:
+                key = (entry.id, entry.n_events)
+                if key not in cache:
+                    events = opened.load(entry.id)[: entry.n_events]
+                    experiment = Experiment.replay(events)
+                    cache[key] = experiment, summarise_experiment(experiment)
+                experiment, summaries[entry.id] = cache[key]
+                execution = opened.execution(entry.id)
+                states[entry.id] = experiment_state(experiment, time.time(), execution)
+        finally:
+            opened.close()
+    return summaries, states
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _kept_glances(store: str) -> "_SummaryCache":  # noqa: ARG001 - it is the key
-    return _SummaryCache()
+def _replayed(store: str) -> "_ExperimentCache":  # noqa: ARG001 - it is the key
+    return _ExperimentCache()
 
 
-class _SummaryCache(dict[tuple[str, int], ExperimentSummary]):
-    """Summaries read from a store, the latest `MOST` of them."""
+class _ExperimentCache(dict[tuple[str, int], tuple[Experiment, ExperimentSummary]]):
+    """Experiments read from a store with their summaries, the latest `MOST` of them."""
 
-    MOST = 2_000
+    MOST = 200
 
-    def __setitem__(self, key: tuple[str, int], value: ExperimentSummary) -> None:
+    def __setitem__(
+        self, key: tuple[str, int], value: tuple[Experiment, ExperimentSummary]
+    ) -> None:
         super().__setitem__(key, value)
         while len(self) > self.MOST:
             del self[next(iter(self))]
 
 
 def _table(
-    rows: Sequence[StoredExperiment], summaries: dict[str, ExperimentSummary], key: str
+    rows: Sequence[StoredExperiment],
+    summaries: dict[str, ExperimentSummary],
+    states: dict[str, ExperimentState],
+    key: str,
 ) -> StoredExperiment:
     """Draw the rows; return the selected one, the first by default."""
     now_s = time.time()
@@ -188,12 +195,13 @@ def _table(
     has_warning = any(entry.warning for entry in glances)
     columns: dict[str, list[object]] = {
         "name": [entry.name for entry in glances],
-        "state": [f"{_SIGNS[entry.state]} {entry.state_words}" for entry in glances],
+        "state": [f"{states[entry.id].icon} {states[entry.id].name}" for entry in glances],
+        "next step": [str(states[entry.id].next_step) for entry in glances],
         "best": [_best(entry) for entry in glances],
         "compared with current": [entry.gain for entry in glances],
         "runs": [_done(entry) for entry in glances],
         "used": [None if entry.share is None else 100 * entry.share for entry in glances],
-        "time left": [entry.time_left(now_s) for entry in glances],
+        "time left": [entry.time_left(now_s, states[entry.id]) for entry in glances],
     }
     if has_warning:
         columns["warning"] = [f"▲ {entry.warning}" if entry.warning else "" for entry in glances]

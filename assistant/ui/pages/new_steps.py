@@ -36,7 +36,7 @@ from assistant.ui.pages.new_form import (
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
 from assistant.ui.pages.new_source import SOURCES
-from assistant.ui.sla_fields import SlaFields
+from assistant.ui.sla_fields import KEEP_GOING, SlaFields
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
@@ -590,6 +590,7 @@ def _more(terms: SlaFields, beside: FieldMessages) -> SlaFields:
     go_on = new_fields.tick(
         "new-go-on", "Continue auto-steering after the goal is reached", terms.go_on
     )
+    keep_going = new_fields.tick("new-keep-going", KEEP_GOING, terms.keep_going)
     with st.container(horizontal=True):
         limit = new_fields.text(
             "new-cost", "Cost limit", terms.cost_limit, placeholder="no limit", width=180
@@ -608,8 +609,8 @@ def _more(terms: SlaFields, beside: FieldMessages) -> SlaFields:
         )  # fmt: skip
     beside.at("new-cost")
     return replace(
-        terms, go_on=go_on, cost_limit=limit, unit=unit, per_hour=per_hour, resources=resources,
-        measure=measure,
+        terms, go_on=go_on, keep_going=keep_going, cost_limit=limit, unit=unit, per_hour=per_hour,
+        resources=resources, measure=measure,
     )  # fmt: skip
 
 

@@ -416,9 +416,9 @@ def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:
 
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+", re.ASCII)
 _FORM_KEYS = frozenset((
-    "name", "runs", "deadline", "goal", "at_goal", "run_limit", "cost", "seed", "workers",
-    "initial", "batch", "exploitation", "exclude", "application", "objective", "strategy",
-    "parameters",
+    "name", "runs", "deadline", "goal", "at_goal", "keep_going", "run_limit", "cost", "seed",
+    "workers", "initial", "batch", "exploitation", "exclude", "application", "objective",
+    "strategy", "parameters",
 ))  # fmt: skip
 _OBJECTIVE_KEYS = frozenset((
     "minimise", "maximise", "unit", "second", "second_goal", "constraints", "without",
@@ -529,6 +529,7 @@ def _terms(tables: Mapping[str, Any]) -> SlaFields:
     return SlaFields(
         goal=_text(tables.get("goal")),
         go_on=tables.get("at_goal") == "go_on",
+        keep_going=tables.get("keep_going", False),
         run_limit=_text(tables.get("run_limit")),
         cost_limit=_text(cost.get("limit")),
         **texts,

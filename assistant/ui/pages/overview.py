@@ -16,12 +16,14 @@ from assistant.presentation.charts.forecast import (
 )
 from assistant.presentation.charts.vega_lite import RunPoint, best_so_far
 from assistant.presentation.report.data import run_points
+from assistant.presentation.tables.experiment_summary import gain_words
 from assistant.presentation.tables.forecast_backtest import (
     PredictionSection,
     prediction_marks,
     prediction_section,
 )
 from assistant.presentation.tables.sla import sla_terms
+from assistant.presentation.text.comparison import compare_best
 from assistant.presentation.text.forecast import (
     ForecastSubject,
     GoalVerdict,
@@ -41,6 +43,7 @@ from assistant.ui.intents import Intent
 from assistant.ui.pages import overview_results
 from assistant.ui.state import ExperimentViewModel
 from assistant.ui.status_bar import IDLE_S, LIVE_S
+from strategies.gp.run_interval import LEVEL
 
 _VERDICT_STYLES: dict[GoalVerdict, tuple[str, str]] = {
     "silent": ("info", ":material/hourglass_top:"),
@@ -66,10 +69,11 @@ def forecast_banner(experiment: Experiment, forecast: Forecast) -> None:
         first, stop, rest = text.partition(". " if verdict == "nearly_used" else ": ")
         strong = f"**{first}{stop.rstrip()}** {rest}" if rest else f"**{text}**"
         getattr(st, kind)(strong, icon=icon)
-    if verdict == "no_goal" and forecast.paper.shortfall is None:
-        return  # no goal is set, and the rule has no verdict
-    cautions = "".join(f" Caution: {caution}." for caution in forecast.cautions)
-    st.caption(f"{paper_words(forecast.paper)}{cautions}")
+    cautions = " ".join(f"Caution: {caution}." for caution in forecast.cautions)
+    if cautions:
+        st.caption(cautions)
+    with st.expander("Diagnostics"):
+        st.caption(paper_words(forecast.paper))
 
 
 def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
@@ -99,12 +103,11 @@ def forecast_tiles(experiment: Experiment, forecast: Forecast) -> None:
                 help="Median of the simulated futures, and the interval of 8 of 10 of them.",
             )  # fmt: skip
         left = forecast.seconds_left
-        over = None if left is None or left.median is None else clock(
-            forecast.at_s + left.median, forecast.at_s)  # fmt: skip
-        st.metric(
-            "Expected end", over or "unknown", border=True, height="stretch",
-            help=end_words(forecast),
-        )  # fmt: skip
+        if left is not None and left.median is not None:
+            st.metric(
+                "Expected end", clock(forecast.at_s + left.median, forecast.at_s), border=True,
+                height="stretch", help=end_words(forecast),
+            )  # fmt: skip
 
 
 def _chance(subject: ForecastSubject, forecast: Forecast) -> None:
@@ -151,13 +154,14 @@ def prediction_record_section(experiment: Experiment) -> None:
     for sentence in record.sentences:
         st.markdown(labels.escape_markdown(sentence))
     st.dataframe(score_table(record), hide_index=True, width="stretch", alt="groups of runs")
+    allowed = " that meet every constraint" if experiment.opened.objective.constraints else ""
     baseline = "" if record.record.baseline is None else f" ({number(record.record.baseline)})"
     st.caption(
-        f"Mean and best: {labels.escape_markdown(record.title)} of completed runs that meet every "
-        f"constraint. Gain: mean improvement over the current configuration{baseline}; above 0 is "
-        "better. In the interval: share of results within the 95 % prediction interval of the "
-        "suggestion, with the 95 % interval of that share. It is unknown for suggestions that "
-        "were edited, or left out and never run."
+        f"Mean and best: {labels.escape_markdown(record.title)} of completed runs{allowed}. Gain: "
+        f"mean improvement over the current configuration{baseline}; above 0 is better. "
+        "In the interval: share of results within the prediction interval of the suggestion "
+        f"(nominal level {LEVEL:.0%}), with the 95 % interval of that share. It is unknown for "
+        "suggestions that were edited, or left out and never run."
     )
     scored = prediction_marks(record.record.promises)
     if not scored:
@@ -232,34 +236,13 @@ def page(view_model: ExperimentViewModel, experiment: Experiment) -> Intent | No
     """Draw the overview page and return the action of the pressed button, or None."""
     is_live = view_model.snapshot.is_live
     st.fragment(_numbers, run_every=LIVE_S if is_live else IDLE_S)(view_model)
-    proposed = _next(experiment, is_live=is_live)
     st.fragment(_finding, run_every=CHART_S if is_live else None)(view_model)
     st.fragment(_progress_chart, run_every=CHART_S if is_live else None)(view_model)
     overview_results.front_section(experiment)
     st.subheader("Every run")
     intent = overview_results.runs_section(view_model, experiment)
     prediction_record_section(experiment)
-    return intent or proposed
-
-
-def _next(experiment: Experiment, *, is_live: bool) -> Intent | None:
-    if is_live or experiment.finished is not None:
-        return None
-    if experiment.open_warning is not None:
-        text, label, page = "A warning waits for your answer.", "Answer the warning", "suggestions"
-    elif experiment.remaining_runs == 0:
-        text, label, page = "The budget is used up.", "Read the report", "report"
-    elif experiment.waiting or experiment.auto_steering is not None:
-        return None  # the status bar has the button
-    elif experiment.open_batch is not None:
-        text, label, page = "There are open suggestions.", "Show them", "suggestions"
-    else:
-        text, label, page = "No runs are waiting.", "Choose the next runs", "suggestions"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f":material/arrow_forward: {text}", width="content")
-        if st.button(label, type="primary", key="next"):
-            return Intent("run", lambda: "", then=page)
-    return None
+    return intent
 
 
 def _numbers(view_model: ExperimentViewModel) -> None:
@@ -267,11 +250,10 @@ def _numbers(view_model: ExperimentViewModel) -> None:
     experiment = view_model.refresh().experiment
     forecast = view_model.forecast()
     forecast_banner(experiment, forecast)
-    done = len(experiment.runs_in(RunState.COMPLETED))
-    limit = experiment.sla.max_runs
+    done, limit = experiment.n_ended, experiment.sla.max_runs
     with st.container(horizontal=True):
         st.metric(
-            "Runs completed",
+            "Runs done",
             f"{done}" if limit is None else f"{done} of {limit}",
             border=True,
             height="stretch",
@@ -289,7 +271,7 @@ def _numbers(view_model: ExperimentViewModel) -> None:
         _sla_tiles(experiment)
     forecast_tiles(experiment, forecast)
     if limit:
-        st.progress(min(1.0, experiment.n_charged / limit))
+        st.progress(min(1.0, done / limit))
 
 
 def _finding(view_model: ExperimentViewModel) -> None:
@@ -322,7 +304,10 @@ def _progress_chart(view_model: ExperimentViewModel) -> None:
         )
     with st.expander("As a table"):
         st.dataframe(
-            course_table(points, title), hide_index=True, width="stretch", alt="best so far"
+            course_table(points, title, bool(objective.constraints)),
+            hide_index=True,
+            width="stretch",
+            alt="best so far",
         )
         if len(forecast.fan) > 1:
             table = fan_table(forecast.fan, title, forecast.at_s)
@@ -349,7 +334,7 @@ def _fan(
     )
     st.vega_lite_chart(wide(over_runs), theme=None, width="stretch", alt=alt)
     deadline_s = experiment.sla.deadline_s
-    if deadline_s is not None:
+    if deadline_s is not None and end.seconds is not None:
         over_time = best_over_time(
             points, forecast.fan, now_s=forecast.at_s, goal=goal, deadline_s=deadline_s, title=title
         )
@@ -361,15 +346,18 @@ def _fan(
         st.markdown(sentence)
 
 
-def course_table(points: Sequence[RunPoint], title: str) -> pd.DataFrame:
-    """Return the table of completed runs in order of completion, with the best so far."""
+def course_table(points: Sequence[RunPoint], title: str, constrained: bool) -> pd.DataFrame:
+    """Return the table of completed runs in order of completion, with the best so far.
+
+    ``constrained`` says whether the experiment has constraints.
+    """
     return pd.DataFrame(
         {
             "completed": point.order,
             "run": point.run_id,
             title: number(point.value),
             "best so far": "none" if point.best is None else number(point.best),
-            "constraints": "met" if point.feasible else "violated",
+            **({"constraints": "met" if point.feasible else "violated"} if constrained else {}),
             "chosen by": labels.SOURCES[point.source],
         }
         for point in reversed(points)
@@ -403,27 +391,16 @@ def _sla_tiles(experiment: Experiment) -> None:
 def _best(experiment: Experiment) -> None:
     unit = experiment.opened.objective.unit
     best = None if experiment.best is None else experiment.summary(experiment.best)
-    baseline = None if experiment.baseline is None else experiment.summary(experiment.baseline)
     if best is None:
         st.metric("Best so far", "unknown", border=True, height="stretch")
         return
-    delta, colour = None, "off"
-    old = None if baseline is None else baseline.outcome
-    if not best.outcome.feasible:
-        delta = "violates a constraint"
-    elif baseline is not None and best.configuration == baseline.configuration:
-        delta = "current configuration"
-    elif old is not None and not old.feasible:
-        delta, colour = "meets every constraint, current does not", "normal"
-    elif old is not None and old.quality:
-        share = (best.outcome.quality - old.quality) / abs(old.quality)
-        delta = f"{share:+.1%} better" if share >= 0 else f"{-share:.1%} worse"
-        delta, colour = f"{delta} than current", "normal" if share >= 0 else "inverse"
+    compared = compare_best(experiment)
+    is_better = compared is not None and compared.is_better and best.outcome.feasible
     st.metric(
         "Best so far",
         quantity(best.outcome.value, unit).partition(" (")[0],
-        delta,
-        delta_color=colour,  # type: ignore[arg-type]
+        gain_words(experiment) or None,
+        delta_color="normal" if is_better else "off",
         delta_arrow="off",
         border=True,
         height="stretch",

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from assistant.analysis.effects import RunFilter, effects_report, term_shares
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Constraint, Measure
 from assistant.core.run import Run, RunState
 from assistant.presentation.charts.vega_lite import trade_off
 from assistant.presentation.report.data import BaselineChange, changes
-from assistant.presentation.tables.effects import headline, responses_of
+from assistant.presentation.tables.effects import effects_ranking
 from assistant.presentation.tables.experiment_summary import (
     FrontRow,
     baseline_finding,
@@ -24,7 +23,6 @@ from assistant.ui import labels
 from assistant.ui.charting import wide
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.state import ExperimentView
-from strategies.space.errors import AnalysisError
 
 MOST_EFFECTS = 8  # Most effects in a sentence; further parameters are counted
 
@@ -98,12 +96,7 @@ def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs={Experiment: _state_counts})
 def _effects(experiment: Experiment) -> str:
-    response, every = responses_of(experiment)[0], RunFilter(feasible=False)
-    try:
-        report = effects_report(experiment, (), response, every)
-        return headline(report, term_shares(experiment, response, every))
-    except AnalysisError as error:
-        return f"not known yet: {str(error).removesuffix('.')}."
+    return effects_ranking(experiment).sentence
 
 
 def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
@@ -175,7 +168,7 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
                 "state": _run_state(experiment, run),
                 title: outcome.value if outcome else None,
                 **({also: outcome.second_value if outcome else None} if also else {}),
-                "meets constraints": meets,
+                **({"meets constraints": meets} if objective.constraints else {}),
                 "verdict": labels.VERDICTS[run.good],
                 **labels.cells(experiment.space, run.configuration),
                 "from": labels.SOURCES[run.source],

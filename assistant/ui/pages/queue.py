@@ -32,7 +32,6 @@ from assistant.presentation.text.number_format import duration, level
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.state import ExperimentView, SteerableSession
-from assistant.ui.status_bar import idle_words
 
 UNDO_S = 600.0  # Seconds in which a change of the order can be undone
 
@@ -273,7 +272,6 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     answer_at("queue")
     keys = _QueueKeys(view_model.session.id)
     snapshot = _snapshot(view_model, experiment, keys)
-    _state(view_model)
     _since(view_model, snapshot, keys)
     intent = _undo(view_model, keys)
     if snapshot.is_empty and experiment.finished is not None:
@@ -301,31 +299,10 @@ def _snapshot(
         tables = (keys.table(name, snapshot) for name in ("running", "waiting"))
         if any(table in st.session_state for table in tables):
             return snapshot
-    fresh = QueueSnapshot.of(experiment, view_model.session.now_s())
+    now_s, is_running = view_model.session.now_s(), view_model.snapshot.state.is_running
+    fresh = QueueSnapshot.of(experiment, now_s, is_running=is_running)
     st.session_state[keys.snapshot] = fresh
     return fresh
-
-
-@st.fragment(run_every=EVERY_S)
-def _state(view_model: ExperimentView) -> None:
-    """Draw the current reason why nothing starts, if so; the list stays as it was."""
-    experiment, passed = view_model.session.experiment, view_model.session.passed_limit()
-    queued = experiment.runs_in(RunState.QUEUED)
-    if experiment.finished is not None:  # the status bar shows this with its reason
-        if queued:
-            st.info("Waiting runs do not start any more.", icon=":material/flag:")
-    elif queued and passed is not None:
-        st.warning(
-            f"No more runs start: {passed}. Change the SLA in *Steering* to continue.",
-            icon=":material/block:",
-        )
-    elif queued and all(run.held for run in queued):
-        st.info(
-            "All waiting runs are held: release the runs that shall start.",
-            icon=":material/pause_circle:",
-        )
-    elif queued and not experiment.runs_in(RunState.RUNNING):
-        st.info(idle_words(view_model.snapshot.execution), icon=":material/hourglass_empty:")
 
 
 @st.fragment(run_every=EVERY_S)
@@ -444,10 +421,10 @@ def _waiting(
     selected = _table(
         rows, snapshot.waiting, keys.table("waiting", snapshot), "waiting runs, in their order"
     )
-    if snapshot.ends.over is not None:
-        st.caption(
-            f"All running and waiting runs end {end_text(snapshot.ends.over, snapshot.at_s)}."
-        )
+    over = snapshot.ends.over
+    age_s = view_model.session.now_s() - snapshot.at_s
+    if over is not None and over.median is not None and age_s < over.median:
+        st.caption(f"All running and waiting runs end {end_text(over, snapshot.at_s)}.")
     if selected:
         st.markdown(f"Selected: {run_names(_ids(selected))}.")
     else:

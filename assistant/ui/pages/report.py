@@ -16,7 +16,8 @@ from assistant.ui.state import ExperimentView
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the report page of an experiment, which offers no actions."""
-    data = collect(experiment)
+    state = view_model.snapshot.state
+    data = collect(experiment, state=state)
     has_result = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if has_result else st.warning
     sentences = [*data.answer.sentences]
@@ -26,7 +27,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     with st.container(horizontal=True):
         st.download_button(
             "Download the report (HTML)",
-            lambda: render_html(collect(experiment, view_model.session.events())),
+            lambda: render_html(collect(experiment, view_model.session.events(), state=state)),
             file_name=f"{data.experiment_id}.html",
             mime="text/html",
             type="primary",

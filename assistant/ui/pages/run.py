@@ -13,6 +13,7 @@ from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.run import Outcome, Run, RunState
 from assistant.presentation.tables.queue import age_words, stopped_words
+from assistant.presentation.text.comparison import compare
 from assistant.presentation.text.number_format import duration, quantity, unit_of
 from assistant.simtools.ai_platform import PlatformDashboard, simulated_dashboard
 from assistant.ui import labels, platform_dashboard
@@ -336,11 +337,8 @@ def _beside(experiment: Experiment, run: Run) -> str | None:
     baseline = experiment.baseline
     if run.outcome is None or baseline is None or baseline.outcome is None or baseline.id == run.id:
         return None
-    gain = run.outcome.quality - baseline.outcome.quality
-    if gain == 0:
-        return "same as current"
-    unit, better = experiment.opened.objective.unit, "better" if gain > 0 else "worse"
-    return f"{quantity(abs(gain), unit).partition(' (')[0]} {better} than current"
+    objective = experiment.opened.objective
+    return compare(objective, run.outcome, baseline.outcome, f"run {run.id}").short
 
 
 def _tags(experiment: Experiment, run: Run) -> str:

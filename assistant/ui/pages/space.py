@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from assistant.analysis.response_map import Fold, arrange_axes, fix_levels
+from assistant.analysis.effects import parameter_ranges
+from assistant.analysis.response_map import Fold, arrange_axes, fix_levels, interval_name
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
@@ -303,16 +304,13 @@ def _fold(experiment: Experiment, keys: _MapKeys, centre: Centre | None) -> Fold
     space = experiment.space
     arrangement_key = keys.of("arranged")
     if arrangement_key not in st.session_state:
-        model = experiment.measured_anova
-        st.session_state[arrangement_key] = arrange_axes(
-            space, {} if model is None else model.shares
-        )
+        st.session_state[arrangement_key] = arrange_axes(space, parameter_ranges(experiment))
     first: Fold = st.session_state[arrangement_key]
     names = [p.name for p in space.parameters if p.n_levels > 1]
     with st.expander("Axes: parameters across and down"):
         st.caption(
             "The first parameter of an axis changes slowest, the next ones are nested within it. "
-            "The most influential ones come first unless you change it."
+            "The ones with the largest range on *Effects* come first unless you change it."
         )
         across, down = (
             tuple(
@@ -425,7 +423,11 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
         subject = "one run" if not grid.over else "a typical configuration of each cell"
         notes.append(
             f"Predicted for {subject} by the model of {labels.runs(n)}"
-            + (": width of the 95 % interval." if space_map.mode == "uncertainty" else ".")
+            + (
+                f": width of the {interval_name(experiment, 'random')}."
+                if space_map.mode == "uncertainty"
+                else "."
+            )
         )
     if space_map.mode == "regions" and space_map.regions:
         notes.append(

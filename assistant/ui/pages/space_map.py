@@ -9,6 +9,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from assistant.analysis.effects import parameter_ranges
 from assistant.analysis.response_map import (
     FEW,
     CellAdmission,
@@ -23,6 +24,7 @@ from assistant.analysis.response_map import (
     expected_measures,
     fix_levels,
     from_key,
+    interval_name,
     key_of,
     measure_cells,
     regions_of,
@@ -165,10 +167,10 @@ def draw_map(
 
 def region_map(experiment: Experiment) -> SpaceMap | None:
     """Return the map of regions with default axes, or None if no configuration is allowed."""
-    centre, model = centre_of(experiment), experiment.measured_anova
+    centre = centre_of(experiment)
     if centre is None:
         return None
-    fold = arrange_axes(experiment.space, {} if model is None else model.shares)
+    fold = arrange_axes(experiment.space, parameter_ranges(experiment))
     fold = fix_levels(experiment.space, fold, centre.configuration)
     return draw_map(experiment, fold, "regions", experiment.runs)
 
@@ -233,7 +235,7 @@ def _colour(
     ends = _nan_to_none(expected.lows), _nan_to_none(expected.highs)
     if mode == "predicted":
         return CellValues(f"predicted {title}", values, dark_of(experiment), *ends)
-    label = f"width of the 95 % interval of {title}"
+    label = f"width of the {interval_name(experiment, 'random')} of {title}"
     return CellValues(label, values, "low", *ends, better="more certain")
 
 
@@ -374,11 +376,12 @@ def _lines(
     if summary is None:
         expected = expected_measure(experiment, configuration)
         if expected is None:
-            lines.append("The prediction is unknown: fewer than 2 runs have finished.")
+            lines.append(f"The prediction is unknown: fewer than {FEW} runs have finished.")
         else:
             value = quantity(expected.value, objective.unit)
             band = f"{number(expected.low)} to {number(expected.high)}"
-            lines.append(f"Predicted {objective.wrapper}: {value}, 95 % interval of a run {band}.")
+            words = interval_name(experiment, "random")
+            lines.append(f"Predicted {objective.wrapper}: {value}, {words} of one run {band}.")
     radius = experiment.warning_policy.regions.radius
     homes = [
         str(r.id) for r in space_map.regions if r.contains(experiment.space, configuration, radius)

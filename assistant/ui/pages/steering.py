@@ -7,6 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from assistant.analysis.broken_program import broken_program
 from assistant.config.models import check_tariff
 from assistant.config.snapshot import read_results
 from assistant.config.sweep_file import check_settings
@@ -270,9 +271,9 @@ _GOOD: Mapping[Good, str] = {
     "verdicts": "results that you rated good",
 }
 _ON_WARNING: Mapping[str, OnWarning] = {
-    "wait for me": "wait",
-    "accept": "accept",
     "ignore": "ignore",
+    "accept": "accept",
+    "wait for me": "wait",
 }
 
 
@@ -416,7 +417,11 @@ def _finishing(view_model: ExperimentView, experiment: Experiment) -> Intent | N
     answer_at("finish")
     if experiment.finished is not None:
         st.info(f"Finished: {experiment.finished.reason}")
-        return None
+        if broken_program(experiment) is None or experiment.remaining_runs == 0:
+            return None
+        if not st.button("Go on after the repair", key="go-on-repaired", type="primary"):
+            return None
+        return Intent("finish", lambda: _go_on(view_model))
     reason = st.text_input("Reason for the end", "the analyst is satisfied", key="finish-reason")
     sure = st.checkbox("I want no more runs in this experiment", key="finish-sure")
     if not st.button("Finish the experiment", key="finish", disabled=not sure):
@@ -427,6 +432,11 @@ def _finishing(view_model: ExperimentView, experiment: Experiment) -> Intent | N
         return ""
 
     return Intent("finish", do)
+
+
+def _go_on(view_model: ExperimentView) -> str:
+    view_model.session.reopen()
+    return "The experiment is open again. Auto-steering repeats the failed runs."
 
 
 SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = {

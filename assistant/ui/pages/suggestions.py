@@ -15,7 +15,7 @@ import streamlit as st
 
 from assistant.analysis.recommendation import KEPT_RUNS, recommend
 from assistant.analysis.remaining_runs import draw_futures
-from assistant.analysis.response_map import FEW, expected_durations, expected_measure
+from assistant.analysis.response_map import expected_durations, expected_measure, interval_name
 from assistant.core.commands import submit_runs
 from assistant.core.errors import AssistantError, ExperimentError
 from assistant.core.events import Answer, BatchSuggested, MissWarning
@@ -48,6 +48,7 @@ from strategies import Configuration, Level, StrategyError, strategy_entry
 EXHAUSTED = "Nothing is left to suggest: every allowed configuration has been suggested."
 REASONS = ("nothing", "too risky", "known bad", "too slow")
 DESIGN = "latin_hypercube"
+YOUNG = 2  # Results below which the first runs are chosen without the model
 _FIRST = {"random": "at random", DESIGN: "spread evenly (Latin hypercube)"}
 
 
@@ -99,7 +100,7 @@ def _next(
 ) -> Intent | None:
     is_open = experiment.open_batch is not None
     n_results = len(experiment.measured)
-    young = n_results < FEW
+    young = n_results < YOUNG
     first = young and not experiment.batches
     how: str | None = None
     if young and not is_open:
@@ -124,7 +125,7 @@ def _initial_design(
 ) -> str | None:
     results = "1 result" if n_results == 1 else f"{n_results} results"
     st.info(
-        f"The model has too little data: it needs {FEW} results and has {results}. "
+        f"The model has too little data: it needs {YOUNG} results and has {results}. "
         "The first runs are chosen without it.",
         icon=":material/hourglass_top:",
     )
@@ -269,7 +270,8 @@ def _slow(
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
             f"The slowest is no. {row + 1}: about {duration(expected.value)} "
-            f"({duration(expected.low)} to {duration(expected.high)}, 95 % interval)."
+            f"({duration(expected.low)} to {duration(expected.high)}, "
+            f"{interval_name(experiment, 'chosen')})."
         )
         _leave_out(experiment, batch, draft, row, "leave-slow")
     st.caption("To limit the duration of every run, set a run limit on *Steering*, *Budget*.")
@@ -373,15 +375,15 @@ def warning_section(view_model: ExperimentView, experiment: Experiment) -> Inten
         return Intent("advice", do)
 
     with st.container(border=True):
+        lead = f"**{warning.heading}.** {warning.text}"
+        st.warning(lead, icon=":material/warning:")
         if warning.basis == "paper":
-            lead = f"**The SLA is about to be missed.** {warning.text}"
-            st.warning(lead, icon=":material/warning:")
             intent = _share(experiment, warning, session.id, answer)
         else:
-            st.warning(warning.text, icon=":material/warning:")
             intent = _alternatives(warning, answer)
-            with st.expander("Another share inside regions"):
-                intent = _share(experiment, warning, session.id, answer) or intent
+            if warning.basis in ("forecast", "end"):
+                with st.expander("Another share inside regions"):
+                    intent = _share(experiment, warning, session.id, answer) or intent
         if warning.suggestions:
             with st.expander("Suggestions if you accept"):
                 rows = [
@@ -427,8 +429,6 @@ def _share(
 
 
 def _alternatives(warning: MissWarning, answer: _Answering) -> Intent | None:
-    if not warning.alternatives:
-        st.caption("None of the examined alternatives increases the chance.")
     intent = None
     for position, alternative in enumerate(warning.alternatives):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -601,8 +601,9 @@ def _editor(experiment: Experiment, batch: BatchSuggested | None, base: BatchDra
         EXPECTED: st.column_config.TextColumn(
             f"expected {experiment.opened.objective.wrapper}",
             disabled=True,
-            help="Prediction by the model of all results so far, with a 95% interval. Predictions "
-            "of rows that you change are below the table.",
+            help="Prediction by the model of all results so far, with the "
+            f"{interval_name(experiment, 'chosen')} of one run. Predictions of rows that you "
+            "change are below the table.",
         ),
         KIND: st.column_config.TextColumn("kind", disabled=True, help=KIND_WORDS),
         WHY: st.column_config.TextColumn("why", disabled=True, width="large"),

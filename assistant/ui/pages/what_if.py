@@ -10,6 +10,7 @@ from functools import cache
 
 import streamlit as st
 
+from assistant.analysis.experiment_state import ExperimentState, displayed_forecast
 from assistant.analysis.what_if import (
     SteeringChange,
     WhatIfSide,
@@ -346,7 +347,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         draw_fields(experiment, state, change_question)
         intent = _decision(view_model, experiment, state, change_question, now_s)
     with right:
-        now, then = _sides(experiment, now_s, change_question)
+        now, then = _sides(experiment, now_s, change_question, view_model.snapshot.state)
         if change_question.refused:
             st.warning(
                 "A field has an error. Correct it to see the forecast after the change. Until then "
@@ -379,8 +380,14 @@ def _stale(experiment: Experiment, state: PageState) -> None:
 
 
 def _sides(
-    experiment: Experiment, now_s: float, change_question: WhatIfQuestion
+    experiment: Experiment,
+    now_s: float,
+    change_question: WhatIfQuestion,
+    shown_state: ExperimentState,
 ) -> tuple[WhatIfSide, WhatIfSide | None]:
+    def displayed(side: WhatIfSide) -> WhatIfSide:
+        return replace(side, forecast=displayed_forecast(side.forecast, shown_state, now_s))
+
     state = (experiment.opened.experiment_id, experiment.n_events, int(now_s))
     cached: tuple[object, dict[str, WhatIfSide]] = st.session_state.get(f"{_AT}-sides", (None, {}))
     sides = cached[1] if cached[0] == state else {}
@@ -394,7 +401,8 @@ def _sides(
                     apply_change(experiment, now_s, change_question.change), now_s
                 )
     st.session_state[f"{_AT}-sides"] = (state, sides)
-    return sides[""], sides[change_key] if change_question.is_asked else None
+    then = displayed(sides[change_key]) if change_question.is_asked else None
+    return displayed(sides[""]), then
 
 
 def _next_suggestions(

@@ -1,6 +1,7 @@
 """Effects, interactions and their tests: published tables, hand work, and a reference solver."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -153,11 +154,18 @@ def test_half_normal_points() -> None:
     assert points[-1].quantile == pytest.approx(stats.norm.ppf(0.975))
 
 
-def test_pure_error_where_replicates_differ_and_residual_where_they_agree() -> None:
+def test_the_error_pools_lack_of_fit_with_replicates_that_differ() -> None:
     space = grid(2, 2)
     cells = [(0, 0), (0, 0), (0, 1), (1, 0), (1, 1)]
     noisy = FactorialModel.fit(space, observe_all(space, cells, [1, 3, 5, 7, 10]))
-    assert (noisy.error.source, noisy.error.df, noisy.error.mean_square) == ("pure error", 1, 2.0)
+    assert (noisy.error.source, noisy.error.df) == ("pooled", 2)
+    assert (noisy.error.pure_df, noisy.error.lack_df) == (1, 1)
+    assert noisy.solution is not None
+    assert noisy.error.mean_square == pytest.approx(noisy.solution.residual_squares / 2)
+    assert noisy.error.reason == (
+        "The error pools lack of fit (1 degree of freedom) with replicates (1): 2 degrees of "
+        "freedom in all."
+    )
     exact = FactorialModel.fit(space, observe_all(space, cells, [2, 2, 5, 7, 11]))
     assert (exact.error.source, exact.error.df) == ("residual", 2)
     assert "replicates agree exactly" in exact.error.reason
@@ -165,6 +173,98 @@ def test_pure_error_where_replicates_differ_and_residual_where_they_agree() -> N
     told = lack_of_fit(exact)
     assert (told.f, told.p) == (None, None)
     assert "the whole residual is lack of fit" in str(told.reason)
+
+
+def confirmed(interaction: float = 0.0) -> FactorialModel:
+    """Five parameters of two levels in 16 runs, the last repeated twice, noise sd 1.
+
+    The first parameter moves the response by 6; ``interaction`` is that of the first two.
+    """
+    space = grid(2, 2, 2, 2, 2)
+    half = [ids for ids in itertools.product(range(2), repeat=5) if sum(ids) % 2 == 0]
+    cells = [*half, half[-1], half[-1]]
+    noise = np.random.default_rng(3).standard_normal(len(cells))
+    values = [6 * c[0] + interaction * c[0] * c[1] + e for c, e in zip(cells, noise, strict=True)]
+    return FactorialModel.fit(space, observe_all(space, cells, values))
+
+
+def test_two_confirmation_runs_do_not_hide_an_effect_of_six_noise_sd() -> None:
+    model = confirmed()
+    assert (model.error.df, model.error.pure_df, model.error.lack_df) == (12, 2, 10)
+    test = model.test("p0")
+    assert test.p is not None
+    assert test.p < 1e-4
+    _, pure_squares = model.pure_error
+    assert model.error.mean_square == pytest.approx(1, abs=0.7)
+    assert pure_squares > 0
+
+
+def test_significant_lack_of_fit_is_said_and_stays_in_the_error() -> None:
+    model = confirmed(interaction=40.0)
+    fit = lack_of_fit(model)
+    assert fit.p is not None
+    assert fit.p < 0.05
+    assert "Lack of fit is significant, so parameters interact." in model.error.reason
+    assert model.error.mean_square is not None
+    assert model.error.mean_square > fit.pure_squares / fit.pure_df
+    with_pair = FactorialModel.fit(
+        model.space,
+        observe_all(model.space, model.ids.tolist(), (model.relative + 100).tolist()),
+        [("p0", "p1")],
+    )
+    assert "significant" not in with_pair.error.reason
+
+
+def test_the_range_of_two_levels_has_the_t_interval_of_their_difference() -> None:
+    model = confirmed()
+    first = model.ranges[0]
+    low, high = model.levels("p0")
+    assert (first.parameter, first.level_ids, first.count) == ("p0", (0, 1), 18)
+    assert None not in (high.effect, low.effect, high.standard_error)
+    assert first.value == pytest.approx((high.effect or 0.0) - (low.effect or 0.0))
+    half = stats.t.ppf(0.975, 12) * 2 * (high.standard_error or 0.0)
+    assert first.value is not None
+    assert first.interval == pytest.approx((first.value - half, first.value + half), rel=1e-4)
+
+
+def test_the_range_of_many_levels_has_tukeys_interval() -> None:
+    """Battery life by temperature: three levels with 12 runs each, 31 degrees of freedom."""
+    model = FactorialModel.fit(*battery())
+    first, second = model.ranges
+    assert (first.parameter, second.parameter) == ("temperature", "material")
+    assert first.value == pytest.approx(144.83 - 64.17, abs=0.01)
+    error = math.sqrt((9613.78 + 18230.75) / 31 / 12)
+    half = stats.studentized_range.ppf(0.95, 3, 31) * error
+    assert first.interval == pytest.approx((first.value - half, first.value + half), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "effects", [(0.0,) * 5, (0.0, 0.0, 0.0, 0.0, 3.0), (0.0, 1.0, 1.5, 2.0, 2.1), (0.0, 4.0)]
+)
+def test_intervals_hold_the_true_range(effects: tuple[float, ...]) -> None:
+    rng = np.random.default_rng(5)
+    space = grid(len(effects), 3)
+    held = 0
+    for _ in range(200):
+        ids = rng.integers([len(effects), 3], size=(24, 2)).tolist()
+        values = [effects[i] + rng.standard_normal() for i, _ in ids]
+        model = FactorialModel.fit(space, observe_all(space, ids, values))
+        found = next(entry for entry in model.ranges if entry.parameter == "p0")
+        compared = [effects[i] for i in found.level_ids]
+        assert found.interval is not None
+        held += found.interval[0] <= max(compared) - min(compared) <= found.interval[1]
+    assert held >= 185  # 95 % of 200 are 190, with a standard deviation of 3
+
+
+def test_a_range_needs_two_levels_that_can_be_compared() -> None:
+    space = grid(2, 3)
+    model = FactorialModel.fit(space, observe_all(space, [(0, 0), (0, 1), (0, 1)], [1, 3, 3]))
+    known, unknown = model.ranges
+    assert (known.parameter, known.value, known.interval) == ("p1", 2, (2, 2))
+    assert known.level_ids == (0, 1)
+    assert (unknown.parameter, unknown.value, unknown.interval) == ("p0", None, None)
+    alone = FactorialModel.fit(space, observe_all(space, [(0, 0), (0, 1)], [1, 3]))
+    assert (alone.ranges[0].value, alone.ranges[0].interval) == (2, None)
 
 
 def test_a_confounded_term_is_named_and_never_0() -> None:

@@ -1,0 +1,228 @@
+"""The claims of README.md and docs/*.md, each with the command that measures it again.
+
+A number stands in its document only; here stands where, and what measures it. Whoever adds a
+figure to a document adds a line here, or leaves the figure out.
+"""
+
+from collections.abc import Callable, Sequence
+
+from benchmarks.claim_kinds import Claim, Command, Figures, Sentence, Table, Transcript
+
+README, GUIDE, PLATFORM = "README.md", "docs/guide.md", "docs/ai_platform.md"
+CLOUDS, SERVICE, SHARING = "docs/clouds.md", "docs/service.md", "docs/sharing_gpus.md"
+PLACING = "docs/placement.md"
+
+FIT = Command("benchmarks.aiops --part fit", "quick")
+FLEET = Command("assistant.cli sweep placement --runs 60 --json", "quick")
+LUBLIN = Command("benchmarks.workloads --part lublin", "quick")
+QUALITY = Command("benchmarks.policies --logs {data}/swf --part quality", "quick")
+RULES = Command("benchmarks.workloads --part rules", "quick")
+SLURM = Command("benchmarks.slurm_fidelity --run {data}/slurm_runs", "quick")
+SWEEPS = Command("benchmarks.sweeps --logs {data}/swf", "quick")
+DAY = Command("assistant.cli play ai_platform --set training_capacity=4 --day day.svg", "quick")
+SHOWN = Command(
+    "assistant.cli sweep --table {data}/tables/kt_hp_genetic.csv --runs 40 --name genetic "
+    "--strategy grasp\n"
+    "assistant.cli effects\n"
+    "assistant.cli effects --pair popsize,maxiter\n"
+    "assistant.cli effects --missing method,popsize\n"
+    "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078",
+    "quick",
+)
+EPISODE = Command("benchmarks.agents --part episode")
+OPENB = Command("benchmarks.openb --data {data}/openb")
+OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
+PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
+SPEED = Command("benchmarks.sim --log {data}/swf/theta_2022.swf.gz --part speed")
+STORE = Command("benchmarks.service --part store", packages=("optuna",))
+SUGGEST = Command("benchmarks.suggest --methods anova")
+YEAR = Command("benchmarks.aiops --sizes 10000,100000")
+CLOUD = Command(
+    "benchmarks.cloud --azure {data}/azure_v1 --part arrivals --part flavours --part lifetimes "
+    "--part survival"
+)
+DEMAND = Command(
+    "benchmarks.cloud --azure {data}/azure_v1 --part demand --generator naive --generator "
+    "simple_batch --generator 'three_stage, tables' --generator 'three_stage, dimensions'"
+)
+PACKING = Command("benchmarks.cloud_packing --azure {data}/azure_v1")
+FUTURES = Command("benchmarks.futures --logs {data}/swf")
+SEARCH = Command(
+    "benchmarks.search --generated --methods anova,random,grasp,tpe,gpsampler,botorch",
+    "hours",
+    ("optuna", "botorch"),
+)
+SEARCH_TABLES = Command(
+    "benchmarks.search --tables {data}/tables --methods "
+    "anova,random,grasp,tpe,gpsampler,smac,botorch,nevergrad",
+    "hours",
+    ("optuna", "smac", "botorch", "nevergrad"),
+)
+FORECAST = Command(
+    "benchmarks.search --drawn 0-359 --methods anova --seeds 0 --json drawn.json\n"
+    "benchmarks.search --test-spaces 0-1 --fresh {folder}/fresh --methods anova --seeds 0-1 "
+    "--json others.json\n"
+    "benchmarks.search --tables {data}/tables --generated --scheduling {folder}/tabulated "
+    "--logs {data}/swf --methods anova --seeds 0-2 --json known.json\n"
+    "benchmarks.forecast --tables {data}/tables --generated --scheduling {folder}/tabulated "
+    "--drawn 0-359 --test-spaces 0-1 --fresh {folder}/fresh --methods anova --seeds 0-2 "
+    "--from drawn.json --from others.json --from known.json --only-known",
+    "hours",
+)
+
+Numbers = Callable[[Figures], Sequence[float]]
+
+
+def named(*names: str, times: float = 1.0) -> Numbers:
+    """Return figures by name, times a factor."""
+    return lambda figures: [times * figures[name] for name in names]
+
+
+def ratios(*pairs: tuple[str, str]) -> Numbers:
+    """Return ratios of figures by name."""
+    return lambda figures: [figures[one] / figures[other] for one, other in pairs]
+
+
+def extreme(choose: Callable[[list[float]], float], begin: str, end: str) -> Numbers:
+    """Return the least or greatest of the figures whose names begin and end so."""
+    return lambda figures: [
+        choose([v for name, v in figures.items() if name.startswith(begin) and name.endswith(end)])
+    ]
+
+
+def compiled_over(*peers: str) -> Numbers:
+    """Return how many times as fast as others the compiled engine is, on Theta under EASY."""
+    of = "theta_2022, 5000 jobs"
+    return ratios(*((f"{of}: compiled, easy", f"{of}: {peer}, easy") for peer in peers))
+
+
+def slurm_errors(figures: Figures) -> Sequence[float]:
+    """Return the least tau, the partitions, and the largest error of a mean wait in per cent."""
+    taus = [value for name, value in figures.items() if ": tau of " in name]
+    of = {name.partition(":")[0] for name in figures if name.endswith("predicted (s)")}
+    waits = [
+        [figures[f"{run}: mean wait {k} (s)"] for k in ("predicted", "measured")] for run in of
+    ]
+    return min(taus), len(taus), 100 * max(abs(one / other - 1) for one, other in waits)
+
+
+def fit_errors(figures: Figures) -> Sequence[float]:
+    """Return the largest KS distance of a law, and the error of arrivals in per cent."""
+    (distance,) = extreme(max, "ks ", "")(figures)
+    return distance, 100 * figures["arrivals by hour, mean error"]
+
+
+def quantile_errors(figures: Figures) -> Sequence[float]:
+    """Return the largest deviations of logarithms of quantiles in per cent."""
+    of = ("gaps", "run times, types as in the reference", "run times, whole runs")
+    return [100 * figures[f"lublin: {one}, largest deviation of a log quantile"] for one in of]
+
+
+def fleet_found(figures: Figures) -> Sequence[float]:
+    """Return combinations, best and current cost, the change in per cent, and both fleets."""
+    both = figures["best"], figures["baseline"]
+    best, current = (one["value"] for one in both)
+    fleets = [one["values"]["gpu8_machines"] for one in both]
+    return figures["space"]["size"], best, current, 100 * (best / current - 1), *fleets
+
+
+def platform_found(figures: Figures) -> Sequence[float]:
+    """Return best and current cost of a day, and the best levels that are numbers."""
+    levels = ("training_capacity", "compute_capacity", "drift_threshold", "max_age_d")
+    best = figures["best"]
+    return best["value"], figures["baseline"]["value"], *(best["values"][one] for one in levels)
+
+
+def episode_speedup(figures: Figures) -> Sequence[float]:
+    """Return how many times as fast the compiled loop is as a session, at the least."""
+    cells = [name.partition(": ")[0] for name in figures if name.endswith(": compiled us")]
+    return [min(figures[f"{one}: session us"] / figures[f"{one}: compiled us"] for one in cells)]
+
+
+def paper_space(_: Figures) -> Sequence[float]:
+    """Return the levels of the paper's parameters, and their combinations."""
+    from assistant.applications.scheduling_parameters import N_SPLITS, N_TIMES, N_WIDTHS
+
+    return N_SPLITS, N_TIMES, N_WIDTHS, N_SPLITS * N_TIMES * N_WIDTHS
+
+
+def testbeds() -> Sequence[float]:
+    """Return how many configurations `flood`, the paper's scheduling and `maze` have."""
+    from assistant.applications.extensions.flood import Flood
+    from assistant.applications.extensions.maze import MazeRunner
+
+    return Flood().space.size, paper_space({})[-1], MazeRunner().space.size
+
+
+def platform_size(_: Figures) -> Sequence[float]:
+    """Return how many configurations the AI platform has."""
+    from assistant.applications.extensions.ai_platform import AiPlatform
+
+    return [AiPlatform().space.size]
+
+
+OVER_OPTUNA = extreme(min, "", "processes: ratio")
+ONCE_QUEUED = ratios(("claim of 100000: p50_ms", "claim of 10: p50_ms"))
+BY_DIGITS = ratios(("anova, 10^12: mean_s", "anova, 10^4: mean_s"))
+BY_SIZE = ratios(*((f"{one} 100000", f"{one} 10000") for one in ("us_per_pipeline", "peak_mb")))
+COVERAGES = named(
+    "F2, anova: coverage of runs needed", "F2, anova: coverage of the best at the end", times=100
+)
+OUTSIDE = named(
+    "rules: checks", "rules: outside of their 95 % interval", "rules: checks of random figures"
+)
+CLAIMS: tuple[Claim, ...] = (
+    Sentence(README, r"(\d+) x (\d+) x (\d+) = (8,\d+) combinations", None, paper_space),
+    Sentence(README, r"least (\d+) times as fast as a scheduler .*? least (\d+) times as fast as "
+             r"`interpreted`, and at least (\d+) times as fast as `process`", SPEED,
+             compiled_over("plain SimPy", "interpreted", "process"), "at least"),
+    Table(README, "| order | lublin_256", QUALITY),
+    Sentence(README, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
+             r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
+    Table(README, "| log, parameters | current", SWEEPS),
+    Table(README, "| measured: runs of anova", SEARCH_TABLES),
+    Table(README, "| generated: runs of anova", SEARCH),
+    Sentence(README, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
+    Table(README, "| F1, families left out", FORECAST),
+    Table(README, "| End, families left out", FORECAST),
+    Table(README, "| anova: P(missed) by", FORECAST),
+    Sentence(README, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
+             COVERAGES),
+    Table(README, "| F4: method", FORECAST),
+    Sentence(README, r"at least (\d+) times the runs a second", STORE, OVER_OPTUNA, "at least"),
+    Sentence(SERVICE, r"at least (\d+) times as many runs", STORE, OVER_OPTUNA, "at least"),
+    Sentence(SERVICE, r"at most (\d+) times as long with", STORE, ONCE_QUEUED, "at most"),
+    Sentence(PLATFORM, r"Parameters \((7,\d+) combinations\)", None, platform_size),
+    Sentence(PLATFORM, r"found (\d+) a day against ([\d,]+) of .*? training for (\d+), compute for "
+             r"(\d+), `potential`, ([\d.]+), (\d+) days", OPERATIONS, platform_found),
+    Sentence(PLATFORM, r"takes at most ([\d.]+) times as long as one of 10,000, and the process at "
+             r"most ([\d.]+) times as much memory", YEAR, BY_SIZE, "at most"),
+    Sentence(PLATFORM, r"KS distance of ([\d.]+) of .*? ([\d.]+) % off on", FIT, fit_errors),
+    Transcript(PLATFORM, DAY),
+    Table(PLACING, "| machines | placement | rule |", PLACEMENT, keys=3),
+    Sentence(PLACING, r"slowdown is at most ([\d.]+) by every rule", PLACEMENT,
+             extreme(max, "1000_", "_slowdown")),
+    Table(SHARING, "| placement | GPUs held", OPENB),
+    Table(SHARING, "| in fragments, at load", OPENB),
+    Sentence(SHARING, r"(\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the current "
+             r"configuration \((-[\d.]+) %\): (\d+) machines of 8 GPUs instead of (\d+)", FLEET,
+             fleet_found),
+    Table(CLOUDS, "| next flavour", CLOUD),
+    Table(CLOUDS, "| bin of the lifetime", CLOUD),
+    Table(CLOUDS, "| Survival-MSE", CLOUD),
+    Table(CLOUDS, "| arrivals in 90 %", CLOUD),
+    Table(CLOUDS, "| cores in use", DEMAND),
+    Table(CLOUDS, "| first failure", PACKING, keys=2),
+    Transcript(GUIDE, SHOWN),
+    Table(GUIDE, "| | promised | bounded slowdown ratio", FUTURES),
+    Sentence(GUIDE, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
+             "`movement`", None, lambda _: testbeds()[::2]),
+    Sentence(GUIDE, r"`flood` for IFM, ([\d,]+); `scheduling` for SchedSim, ([\d,]+), .*? Maze "
+             r"Runner, (\d+)\)", None, lambda _: testbeds()),
+    Sentence(GUIDE, r"as a session's, at least (\d+) times as fast", EPISODE, episode_speedup,
+             "at least"),
+    Sentence(GUIDE, r"quantiles differ by at most ([\d.]+) % for gaps .*? at most ([\d.]+) % for "
+             r"run times if both .*? quantile of run times is ([\d.]+) % off", LUBLIN,
+             quantile_errors),
+    Sentence(GUIDE, r"rules` sets (\d+) figures .*? and (\d+) of the (\d+) that", RULES, OUTSIDE),
+)  # fmt: skip
