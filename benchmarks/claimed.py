@@ -22,7 +22,7 @@ SWEEPS = Command("benchmarks.sweeps --logs {data}/swf", "quick")
 DAY = Command("assistant.cli play ai_platform --set training_capacity=4 --day day.svg", "quick")
 SHOWN = Command(
     "assistant.cli sweep --table {data}/tables/kt_hp_genetic.csv --runs 40 --name genetic "
-    "--strategy grasp\n"
+    "--strategy copper\n"
     "assistant.cli effects\n"
     "assistant.cli effects --pair popsize,maxiter\n"
     "assistant.cli effects --missing method,popsize\n"
@@ -35,7 +35,7 @@ OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
 PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
 SPEED = Command("benchmarks.sim --log {data}/swf/theta_2022.swf.gz --part speed")
 STORE = Command("benchmarks.service --part store", packages=("optuna",))
-SUGGEST = Command("benchmarks.suggest --methods anova")
+SUGGEST = Command("benchmarks.suggest --methods grasp")
 YEAR = Command("benchmarks.aiops --sizes 10000,100000")
 CLOUD = Command(
     "benchmarks.cloud --azure {data}/azure_v1 --part arrivals --part flavours --part lifetimes "
@@ -48,24 +48,24 @@ DEMAND = Command(
 PACKING = Command("benchmarks.cloud_packing --azure {data}/azure_v1")
 FUTURES = Command("benchmarks.futures --logs {data}/swf")
 SEARCH = Command(
-    "benchmarks.search --generated --methods anova,random,grasp,tpe,gpsampler,botorch",
+    "benchmarks.search --generated --methods grasp,random,copper,tpe,gpsampler,botorch",
     "hours",
     ("optuna", "botorch"),
 )
 SEARCH_TABLES = Command(
     "benchmarks.search --tables {data}/tables --methods "
-    "anova,random,grasp,tpe,gpsampler,smac,botorch,nevergrad",
+    "grasp,random,copper,tpe,gpsampler,smac,botorch,nevergrad",
     "hours",
     ("optuna", "smac", "botorch", "nevergrad"),
 )
 FORECAST = Command(
-    "benchmarks.search --drawn 0-359 --methods anova --seeds 0 --json drawn.json\n"
-    "benchmarks.search --test-spaces 0-1 --fresh {folder}/fresh --methods anova --seeds 0-1 "
+    "benchmarks.search --drawn 0-359 --methods grasp --seeds 0 --json drawn.json\n"
+    "benchmarks.search --test-spaces 0-1 --fresh {folder}/fresh --methods grasp --seeds 0-1 "
     "--json others.json\n"
     "benchmarks.search --tables {data}/tables --generated --scheduling {folder}/tabulated "
-    "--logs {data}/swf --methods anova --seeds 0-2 --json known.json\n"
+    "--logs {data}/swf --methods grasp --seeds 0-2 --json known.json\n"
     "benchmarks.forecast --tables {data}/tables --generated --scheduling {folder}/tabulated "
-    "--drawn 0-359 --test-spaces 0-1 --fresh {folder}/fresh --methods anova --seeds 0-2 "
+    "--drawn 0-359 --test-spaces 0-1 --fresh {folder}/fresh --methods grasp --seeds 0-2 "
     "--from drawn.json --from others.json --from known.json --only-known",
     "hours",
 )
@@ -163,10 +163,10 @@ def platform_size(_: Figures) -> Sequence[float]:
 
 OVER_OPTUNA = extreme(min, "", "processes: ratio")
 ONCE_QUEUED = ratios(("claim of 100000: p50_ms", "claim of 10: p50_ms"))
-BY_DIGITS = ratios(("anova, 10^12: mean_s", "anova, 10^4: mean_s"))
+BY_DIGITS = ratios(("grasp, 10^12: mean_s", "grasp, 10^4: mean_s"))
 BY_SIZE = ratios(*((f"{one} 100000", f"{one} 10000") for one in ("us_per_pipeline", "peak_mb")))
 COVERAGES = named(
-    "F2, anova: coverage of runs needed", "F2, anova: coverage of the best at the end", times=100
+    "F2, grasp: coverage of runs needed", "F2, grasp: coverage of the best at the end", times=100
 )
 OUTSIDE = named(
     "rules: checks", "rules: outside of their 95 % interval", "rules: checks of random figures"
@@ -180,12 +180,12 @@ CLAIMS: tuple[Claim, ...] = (
     Sentence(README, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
              r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
     Table(README, "| log, parameters | current", SWEEPS),
-    Table(README, "| measured: runs of anova", SEARCH_TABLES),
-    Table(README, "| generated: runs of anova", SEARCH),
+    Table(README, "| measured: runs of grasp", SEARCH_TABLES),
+    Table(README, "| generated: runs of grasp", SEARCH),
     Sentence(README, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
     Table(README, "| F1, families left out", FORECAST),
     Table(README, "| End, families left out", FORECAST),
-    Table(README, "| anova: P(missed) by", FORECAST),
+    Table(README, "| grasp: P(missed) by", FORECAST),
     Sentence(README, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
              COVERAGES),
     Table(README, "| F4: method", FORECAST),

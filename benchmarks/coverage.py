@@ -13,11 +13,11 @@ again. Printed is how many results lay within the 80 and 95 % intervals.
   fitted intervals: of generated spaces with their family left out, of tables as shipped. The
   shipped file is of the spaces 100 to 105 of each family:
   ``python -m benchmarks.coverage --generated --programs --spaces 100-105 --methods
-  anova,grasp --noise 0,0.1,0.5 --fit strategies/gp/run_interval.json``
+  grasp,copper --noise 0,0.1,0.5 --fit strategies/gp/run_interval.json``
 * Without ``--fit`` spaces 0 to 3 are played, which no coefficient has seen. ``--held FILE`` notes
   in the shipped file what the 95 % intervals held, by which pages call them. It is of
   ``python -m benchmarks.coverage --tables DIR --generated --spaces 0 --seeds 0 --methods
-  anova,grasp,random,pattern_search,particle_swarm,latin_hypercube --held
+  grasp,copper,random,pattern_search,particle_swarm,latin_hypercube --held
   strategies/gp/run_interval.json``
 
 Every episode is a step that ``--resume`` keeps; an interruption costs at most 20. What a strategy
@@ -393,7 +393,7 @@ def main() -> None:
     add("--programs", action="store_true", help="small additive programs")
     add("--spaces", default="0-3", help="numbers of the generated spaces and programs")
     add("--noise", default="0,0.2", help="noise, as shares of (median - best)")
-    add("--methods", default="anova", help="comma list of strategies")
+    add("--methods", default="grasp", help="comma list of strategies")
     add("--budget", type=int, default=101, help="runs per episode")
     add("--seeds", default="0-3", help="seeds of the episodes on tables, such as 0-9 or 0,3,7")
     add("--jobs", type=int, default=1, help="episodes at once")

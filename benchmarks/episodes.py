@@ -27,7 +27,7 @@ from strategies import (
 from strategies.space.parameter import parse_number
 
 FIRST_RUNS, BATCH = 10, 5
-SWEPT = ("grasp",)
+SWEPT = ("copper",)
 """Strategies without first runs of their own, driven as ``copperline sweep`` drives them: ten first
 runs at random (the paper's initialEvaluation), then five suggestions at a time, a construction with
 its four neighbours."""

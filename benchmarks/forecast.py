@@ -1,6 +1,6 @@
 """How good the forecast is, and what it is worth: asked before the end, answered by the end.
 
-``python -m benchmarks.forecast --tables DIR --generated --scheduling DIR --methods anova,...``
+``python -m benchmarks.forecast --tables DIR --generated --scheduling DIR --methods grasp,...``
 plays every method on every space (the episodes of `benchmarks.search`, kept by ``--resume``, taken
 from another result by ``--from``) and asks the questions of `benchmarks.forecasting.rows`.
 
@@ -88,7 +88,7 @@ def main() -> None:
     add("--fit", type=Path, metavar="FILE", help="write the coefficients that are shipped")
     options = options_parser.parse_args()
     if options.quick:
-        options.budget, options.seeds, options.methods = 30, "0", "anova,random"
+        options.budget, options.seeds, options.methods = 30, "0", "grasp,random"
         options.generated = True
     problems, methods = asked_for(options, options_parser)
     if len({family_of(problem.name) for problem in problems}) < 2:

@@ -103,7 +103,7 @@ def _middle(store: Store, folder: Path) -> Session:
 
 
 def _warned(store: Store, folder: Path) -> Session:
-    session, run_all = _log(store, folder, "warned", goal=1, strategy={"name": "grasp"})
+    session, run_all = _log(store, folder, "warned", goal=1, strategy={"name": "copper"})
     session.submit(session.initial_evaluation(8))
     run_all()
     while session.experiment.open_warning is None:

@@ -1,13 +1,13 @@
 """How many runs a search needs: our strategies beside other packages, same spaces and seeds.
 
-``python -m benchmarks.search --tables DIR --methods random,grasp,tpe,gpsampler,smac,botorch``
+``python -m benchmarks.search --tables DIR --methods random,copper,tpe,gpsampler,smac,botorch``
 measures every table of that folder (CSV, parameter columns and ``objective``); ``--generated`` adds
 spaces of known families, ``--scheduling DIR`` tables of simulated schedules, which ``--logs DIR``
 makes from real logs where they are not there yet. The three kinds are told apart: the measured
 tables are the headline.
 
-* A method is a registered strategy or a peer, with options as in ``grasp:effects=least_squares``,
-  ``grasp:exploitation=0.7`` or ``tpe:failed=fail``. Peers: tpe and gpsampler (Optuna), smac,
+* A method is a registered strategy or a peer, with options as in ``copper:effects=least_squares``,
+  ``copper:exploitation=0.7`` or ``tpe:failed=fail``. Peers: tpe and gpsampler (Optuna), smac,
   nevergrad, nevergrad-discrete, botorch; ``--python-of smac=PATH`` names the interpreter that has
   one.
 * All search the full product of levels. Every proposal is a run, a repeated one too; a missing

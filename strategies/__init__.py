@@ -5,7 +5,7 @@ It imports nothing of this project.
 >>> import numpy as np
 >>> from strategies import Knowledge, Parameter, ParameterSpace, make_strategy
 >>> space = ParameterSpace((Parameter("procs", (1, 2, 4)), Parameter("order", ("fcfs", "sjf"))))
->>> strategy = make_strategy("grasp", beta=0.9)
+>>> strategy = make_strategy("copper", beta=0.9)
 >>> suggestions = strategy.suggest(3, Knowledge(space), np.random.default_rng(1))
 >>> len({suggestion.configuration for suggestion in suggestions})
 3

@@ -32,7 +32,7 @@ from .registry import STRATEGIES as STRATEGIES
 from .registry import make_strategy as make_strategy
 from .registry import strategy_entry as strategy_entry
 from .registry import strategy_names as strategy_names
-from .samplers.anova_search import Anova as Anova
+from .samplers.copper import Copper as Copper
 from .samplers.factorial import FractionalFactorial as FractionalFactorial
 from .samplers.factorial import FullFactorial as FullFactorial
 from .samplers.grasp import Grasp as Grasp

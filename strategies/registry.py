@@ -14,11 +14,11 @@ from strategies.space.errors import StrategyError, UnknownStrategyError, hint
 
 ENTRY_POINT_GROUP = "copperline.strategies"
 
-DEFAULT_STRATEGY = "anova"  # Default strategy: the one that needs the fewest runs
+DEFAULT_STRATEGY = "grasp"  # Default strategy: the one that needs the fewest runs
 
 STRATEGIES = {
-    "anova": "strategies.samplers.anova_search:ANOVA",
     "grasp": "strategies.samplers.grasp:GRASP",
+    "copper": "strategies.samplers.copper:COPPER",
     "random": "strategies.samplers.strategy:RANDOM",
     "pattern_search": "strategies.samplers.pattern_search:PATTERN_SEARCH",
     "particle_swarm": "strategies.samplers.particle_swarm:PARTICLE_SWARM",

@@ -4,7 +4,7 @@ The steps are those of `agents.analysts.analyst` and `agents.analysts.insight`, 
 sum for sum. One difference, with the same result: the median of earlier results is a pointer over
 the distinct qualities of the table, not a position in a sorted list.
 
-GRASP in kernel text: the suggestions of `strategies.Grasp`, draw for draw.
+GRASP in kernel text: the suggestions of `strategies.Copper`, draw for draw.
 """
 
 import math
@@ -52,7 +52,7 @@ from assistant.core.commands import random_stream
 from assistant.session.opening import build_opened_event
 
 ROUNDS = 4
-"""Rounds without a free configuration before a random one; `strategies.samplers.grasp.ROUNDS`."""
+"""Rounds without a free configuration before a random one; `strategies.samplers.copper.ROUNDS`."""
 
 REJECTION_TRIES = 256
 """Random draws before free ones are listed, as in `strategies.space.parameter_space`."""
@@ -217,7 +217,7 @@ def suggest(
     neighbours: int,
     state: Words,
 ) -> int:
-    """Fill the batch with ``n`` suggestions, as `strategies.Grasp.suggest` does.
+    """Fill the batch with ``n`` suggestions, as `strategies.Copper.suggest` does.
 
     Returns their number, fewer only if no more is free; they are taken from now on.
     """
@@ -570,7 +570,7 @@ def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
 def is_compilable(strategy: object) -> bool:
     """Return whether episodes with a strategy can be played as compiled code."""
     of_means = getattr(strategy, "effects", None) == "means"
-    return getattr(strategy, "name", None) == "grasp" and of_means
+    return getattr(strategy, "name", None) == "copper" and of_means
 
 
 _EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
@@ -595,13 +595,13 @@ class CompiledEpisodes:
     def __init__(
         self,
         truth: Truth,
-        strategy: str = "grasp",
+        strategy: str = "copper",
         options: Options | None = None,
     ) -> None:
         steered: Any = strategy_of(truth, strategy, options)
         if not is_compilable(steered):
             raise AssistantError(
-                f"compiled episodes need the strategy 'grasp' with effects='means', not "
+                f"compiled episodes need the strategy 'copper' with effects='means', not "
                 f"{steered}; play the episodes with a session"
             )
         self._truth = truth

@@ -155,7 +155,7 @@ def _whole(values: Sequence[int]) -> Whole:
 
 
 SEARCH_BOUND = 200
-"""Nearest combinations that a local search examines; `strategies.samplers.grasp.SEARCH_BOUND`."""
+"""Nearest combinations that a local search examines; `strategies.samplers.copper.SEARCH_BOUND`."""
 
 MOST_BYTES = 2**26  # Memory of the cached neighbourhoods; beyond it they replace each other
 

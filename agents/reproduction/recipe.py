@@ -50,7 +50,7 @@ from agents.studies.study_runner import PlayedStudy, play_study, truth_of
 from assistant import AssistantError
 
 COMPARISON_FIGURE = "compare"
-FAITHFUL, DEFAULT = "grasp", "anova"
+FAITHFUL, DEFAULT = "copper", "grasp"
 """The paper's strategy and the product's default (`strategies.DEFAULT_STRATEGY`)."""
 
 BUDGETS = {"flood": 100, "scheduling": 60, "maze": 15}
@@ -119,7 +119,7 @@ def default_finds_more(row: StrategyComparison, confidence: int) -> ClaimVerdict
     ]
     setting = "alone" if confidence == 100 else f"at a confidence of {confidence} %"
     return ClaimVerdict(
-        f"default beyond grasp, {confidence} %", COMPARISON_FIGURE, row.table,
+        f"default beyond copper, {confidence} %", COMPARISON_FIGURE, row.table,
         f"Ours: within {BUDGETS[row.table]} runs the default strategy ({DEFAULT}) {setting} finds "
         "better results than the paper's GRASP.",
         outcome,

@@ -26,7 +26,7 @@ from assistant import AssistantError
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
 
-STRATEGY, KIND = "grasp", "analyst"
+STRATEGY, KIND = "copper", "analyst"
 INSIGHTS: tuple[Kind, ...] = ("bad", "good", "none")
 CONFIDENCES = tuple(range(0, 101, 10))
 LEARNING = (False, True)  # Default axes of a study: those of the paper's figure 6

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -19,8 +20,14 @@ from assistant.core.errors import AssistantError, CodecError
 from assistant.core.events import Event
 from strategies.space.errors import StrategyError
 
-VERSION = 1
-"""Version of the event log's format, stored with every event; raised on incompatible changes."""
+VERSION = 2
+"""Version of the event log's format, stored with every event; raised on incompatible changes.
+
+Version 1 had other names of strategies, see `_STRATEGIES_OF_VERSION_1`.
+"""
+
+_STRATEGIES_OF_VERSION_1: Mapping[str, str] = {"anova": "grasp", "grasp": "copper"}
+"""Present names of strategies, by their names in events of version 1."""
 
 _HUGE = re.compile(r"\d{300}|[eE]\+?\d{3}")
 """Where a number may be that is too large for a float: the rest is read by the quicker way."""
@@ -105,16 +112,17 @@ def decode_event(text: str) -> Event:
     try:
         body = _value(text)
         name, version = body.pop("type"), body.pop("v")
-        is_supported = name in EVENT_TAGS and version == VERSION and type(version) is int
+        is_supported = name in EVENT_TAGS and type(version) is int and 1 <= version <= VERSION
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
     if not is_supported:
         raise CodecError(
             f"an event of type {str(name)[:_SHOWN]!r}, version {str(version)[:_SHOWN]}, is unknown "
-            f"to this Copperline (it knows version {VERSION}); use the newer one that wrote it"
+            f"to this Copperline (it knows 1 to {VERSION}); use the newer one that wrote it"
         )
     try:
         body = _renamed(body, _FIELD_NAMES[name]) if name in _FIELD_NAMES else body
+        body = _upgraded(body) if version == 1 else body
         event: Event = _adapter(name).validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
@@ -135,6 +143,23 @@ def _renamed(body: Mapping[str, Any], names: Mapping[str, str], path: str = "") 
         inner = _renamed(value, names, f"{place}.") if is_outer else value
         renamed[names.get(place, key)] = inner
     return renamed
+
+
+def _upgraded(value: Any) -> Any:
+    """Return a value of version 1 with the present names of strategies, in the settings too."""
+    if isinstance(value, list):
+        return [_upgraded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    upgraded = {key: _upgraded(item) for key, item in value.items()}
+    if isinstance(strategy := upgraded.get("strategy"), str):
+        upgraded["strategy"] = _STRATEGIES_OF_VERSION_1.get(strategy, strategy)
+    elif isinstance(strategy, dict) and isinstance(name := strategy.get("name"), str):
+        strategy["name"] = _STRATEGIES_OF_VERSION_1.get(name, name)
+    if isinstance(recipe := upgraded.get("recipe"), str) and recipe.startswith("{"):
+        with suppress(ValueError):  # a snapshot that is no JSON is refused where it is read
+            upgraded["recipe"] = json.dumps(_upgraded(json.loads(recipe)))
+    return upgraded
 
 
 def _value(text: str) -> Any:

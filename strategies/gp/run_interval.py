@@ -64,7 +64,7 @@ class IntervalCoefficients:
         fitted: what they were fitted to, in words.
         weights: float64 [5, features]: of the median, then logarithms of the distances from it down
             to 10 %, on to 2.5 %, up to 90 % and on to 97.5 %.
-        held: measured share of the runs inside the stated interval, 0 to 1, such as of "grasp,
+        held: measured share of the runs inside the stated interval, 0 to 1, such as of "copper,
             random": by the strategy that chose the runs so far, and the `Point` that is predicted;
             the lesser of measured tables and generated spaces.
     """
@@ -149,7 +149,7 @@ def interval_words(strategy: str, point: Point) -> str:
     Where that is within `TOLERANCE` of the nominal one, by the nominal one. A strategy that was not
     measured counts as the worst that was.
 
-    >>> interval_words("anova", "chosen")
+    >>> interval_words("grasp", "chosen")
     '95 % interval'
     """
     measured = {name: share for name, share in shipped().held.items() if name.endswith(point)}

@@ -1,172 +1,480 @@
-"""GRASP with DOE estimates: Algorithms 1 to 3 of the Copper paper, as published.
+"""The default strategy: GRASP over a factorial model of main effects and interactions.
 
-The paper's names and order of steps are kept, with its line numbers beside the steps. The
-paper leaves five points open; the choices here are:
+It is the Copper paper's idea, greedy randomised constructions and a local search on the effects of
+a full-factorial model, with two things of our own: the model is the Gaussian process of
+`AnovaModel`, which needs no complete factorial and states how uncertain it is, and what is
+maximised is the expected improvement. The paper's own algorithms are `strategies.Copper`.
 
-- A level without a known q(e) is a candidate too, or it would never be tried.
-- Closed levels are not listed, and q_min and q_max are taken over the listed levels.
-- A solution that is excluded or taken is not proposed again; its nearest free neighbours are.
-- Before the first observation there is no model, so the first suggestions are drawn at random,
-  as `initialEvaluation()` of its Figure 3 allows.
-- The paper's model is of full factorials, "whenever part of the search space has enough evaluated
-  samples": the option ``effects="blocks"``. The default takes the level means of all runs.
+1. Before there are results: a balanced design, then a search for configurations that succeed.
+2. Construction: parameter after parameter, in random order, a level is drawn from a candidate list:
+   the levels whose expected quality, given the levels chosen so far and averaged over the rest, is
+   at least least + greediness (most - least).
+3. Local search: the best constructions, neighbours of the best runs and random configurations are
+   improved one parameter at a time.
 
-Main effects of its own greedy sample are a weak guide where parameters interact;
-``python -m benchmarks.search`` compares it with random search and other packages.
-
-References: Silva, Netto et al., Copper (sections 2.2 and 3.1, Algorithms 1-3); Feo & Resende
-1995 for GRASP itself.
+References: Silva, Netto et al., Copper (section 3.1); Feo & Resende 1995 (GRASP); Jones, Schonlau &
+Welch 1998 (expected improvement); Snoek, Larochelle & Adams 2012 (fantasies); Gardner et al. 2014
+(chance of feasibility). ``python -m benchmarks.search`` compares it with others.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from strategies.doe.main_effects import METHODS, DesignModel, Knowledge, Method, require_method
+from strategies.data.observation import best
+from strategies.doe.main_effects import Knowledge
+from strategies.gp.anova_model import AnovaModel, free_ids
+from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
+from strategies.samplers.latin_hypercube import balanced_design
 from strategies.samplers.strategy import (
+    LISTED_PARTS,
     StrategyEntry,
     StrategyOption,
     Suggestion,
     SuggestionKind,
-    construction_reason,
-    neighbour_reason,
+    difference,
+    join_listed,
     require_count,
 )
 from strategies.space.errors import OptionError
-from strategies.space.parameter import show_values
+from strategies.space.parameter import show
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
-DEFAULT_BETA = 0.7
-DEFAULT_NEIGHBOURS = 4
-SEARCH_BOUND = 200  # Nearest combinations that a local search examines
+CONSTRUCTIONS = 256
+ORDERS = 4  # Orders of the parameters; constructions are divided among them
 
-ROUNDS = 4  # Rounds of Algorithm 1 without a free configuration before a random one is suggested
+RANDOM = 512  # Random free configurations in the pool; all of them, if fewer are free
+POOL_CENTRES = 8  # Best configurations of the pool whose neighbours are evaluated in each round
+
+ROUNDS = 6
+NEARBY = 48  # Most other levels of a parameter that count as neighbours
+
+Worth = Callable[[Ints], Floats]  # Worth [m] of level ids [m, d]
 
 
-def sampling(
-    model: DesignModel,
-    space: ParameterSpace,
-    beta: float,
-    n: int,
-    *,
-    rng: np.random.Generator,
-    unavailable: Container[Configuration] = frozenset(),
-) -> tuple[Configuration, ...]:
-    """Return a greedy random solution and up to n free neighbours (Copper paper, Algorithm 1).
+@dataclass(frozen=True, slots=True, eq=False)
+class Constructions:
+    """Greedy randomised constructions: their level ids and candidate lists.
 
-    The solution comes first; it is left out if it is not free (excluded or in ``unavailable``).
-    There are fewer neighbours if no more are free nearby.
+    The levels are open; the configurations may be excluded.
     """
-    solution = construction(model, space, beta, rng)  # line 1
-    samples = local_search(space, n, solution, rng, unavailable)  # line 2
-    if _is_free(space, solution, unavailable):
-        return (solution, *samples)  # line 3; "including the initial solution"
-    return samples
+
+    level_ids: Ints  # [m, parameters]
+    n_candidates: Ints  # length of the candidate list of each level, [m, parameters]
 
 
-def construction(
-    model: DesignModel, space: ParameterSpace, beta: float, rng: np.random.Generator
-) -> Configuration:
-    """Draw a random good level for every parameter (Copper paper, Algorithm 2).
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Origin of a configuration that a local search found."""
 
-    The result has open levels only, but may be excluded.
-    """
-    solution: list[int] = []  # line 1
-    for parameter in space.names:  # line 2
-        candidates = reduced_candidate_list(model, space, parameter, beta)  # line 3
-        solution.append(candidates[int(rng.integers(len(candidates)))])  # line 4
-    return Configuration(tuple(solution), space.lineage)  # line 6
+    start: Literal["construction", "run", "random"]
+    configuration: Configuration  # where the local search started
+    candidates: tuple[int, ...] = ()  # lengths of the candidate lists of a construction
 
 
-def reduced_candidate_list(
-    model: DesignModel, space: ParameterSpace, parameter: str, beta: float
-) -> tuple[int, ...]:
-    """Return level ids e with q(e) >= q_min + beta (q_max - q_min): Copper paper, Algorithm 2.
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Best free configuration of a local search, and where it comes from."""
 
-    Levels of unknown quality are candidates too. Never empty.
-    """
-    listed = list_values(space, parameter)
-    quality = {level_id: model.quality(parameter, level_id) for level_id in listed}
-    qualities = [q for q in quality.values() if q is not None]
-    if not qualities:
-        return listed
-    q_min, q_max = min(qualities), max(qualities)
-    # near beta = 1 rounding may lift the threshold above q_max and leave no candidate, or lower it
-    threshold = q_max if beta == 1 else min(q_min + beta * (q_max - q_min), q_max)
-    return tuple(e for e in listed if (q := quality[e]) is None or q >= threshold)
-
-
-def list_values(space: ParameterSpace, parameter: str) -> tuple[int, ...]:
-    """Return the ids of the open levels of a parameter: listValues(p, M) of the Copper paper."""
-    return space.open_ids[space.names.index(parameter)]
+    configuration: Configuration
+    origin: Origin
 
 
 def local_search(
-    space: ParameterSpace,
-    n: int,
-    solution: Configuration,
+    model: AnovaModel,
+    knowledge: Knowledge,
+    taken: Set[Configuration],
+    worth: Worth,
     rng: np.random.Generator,
-    unavailable: Container[Configuration] = frozenset(),
-) -> tuple[Configuration, ...]:
-    """Return up to n free neighbours of a solution, nearest first (Copper paper, Algorithm 3)."""
-    neighbours = get_neighbor(space, solution, rng, unavailable)
-    solutions: list[Configuration] = []  # line 1
-    for _ in range(n):  # line 2
-        neighbour = next(neighbours, None)
-        if neighbour is None:
+) -> SearchResult | None:
+    """Return the free configuration of greatest `worth` that GRASP finds, or None."""
+    search = _LocalSearch(knowledge, taken, worth, rng)
+    search.add_constructions(constructions(model, knowledge, rng))
+    runs = np.argsort(-model.targets.z, kind="stable")[:POOL_CENTRES]
+    search.add_neighbours(_full_level_ids(model, knowledge, model.ids[runs]))
+    search.add_random()
+    for _ in range(ROUNDS):
+        if not search.evaluate():
             break
-        solutions.append(neighbour)  # line 3
-    return tuple(solutions)  # line 5
+        search.add_neighbours(search.centres)
+    return search.result()
 
 
-def get_neighbor(
-    space: ParameterSpace,
-    solution: Configuration,
-    rng: np.random.Generator,
-    unavailable: Container[Configuration] = frozenset(),
-) -> Iterator[Configuration]:
-    """Yield free configurations near a solution, nearest first (Copper paper's getNeighbor).
+class _LocalSearch:
+    """Local search from a pool: rounds of evaluations and of one-parameter neighbours."""
 
-    Only the `SEARCH_BOUND` nearest combinations of open levels are examined.
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        taken: Set[Configuration],
+        worth: Worth,
+        rng: np.random.Generator,
+    ) -> None:
+        self._space = knowledge.space
+        self._taken = taken
+        self._worth = worth
+        self._rng = rng
+        self._pool: list[tuple[int, ...]] = []  # to evaluate in the next round
+        self._parents: dict[tuple[int, ...], tuple[int, ...] | None] = {}  # of all in any pool
+        self._candidates: dict[tuple[int, ...], tuple[int, ...]] = {}  # of constructions
+        self._random: set[tuple[int, ...]] = set()
+        self._best: tuple[float, tuple[int, ...]] | None = None
+        self.centres: Ints = np.zeros((0, len(self._space.parameters)), dtype=np.int64)
+
+    def _add(self, row: tuple[int, ...], parent: tuple[int, ...] | None = None) -> bool:
+        """Add level ids to the pool and return whether they are new to the search."""
+        if row in self._parents:
+            return False
+        self._parents[row] = parent
+        self._pool.append(row)
+        return True
+
+    def add_constructions(self, built: Constructions) -> None:
+        """Add constructions to the pool."""
+        for row, sizes in zip(built.level_ids.tolist(), built.n_candidates.tolist(), strict=True):
+            if self._add(tuple(row)):
+                self._candidates[tuple(row)] = tuple(sizes)
+
+    def add_random(self) -> None:
+        """Add up to `RANDOM` configurations: free ones, where all can be listed."""
+        free = free_ids(Knowledge(self._space), self._taken)
+        if free is None:
+            columns = [
+                np.array(ids)[self._rng.integers(len(ids), size=RANDOM)]
+                for ids in self._space.open_ids
+            ]
+            drawn = np.stack(columns, axis=1)
+        elif len(free) > RANDOM:
+            drawn = free[self._rng.choice(len(free), RANDOM, replace=False)]
+        else:
+            drawn = free
+        self._random.update(tuple(row) for row in drawn.tolist() if self._add(tuple(row)))
+
+    def add_neighbours(self, centres: Ints) -> None:
+        """Add the configurations that differ from a centre [m, parameters] in one parameter."""
+        for centre in centres:
+            parent = tuple(centre.tolist())
+            self._add(parent)
+            for row in _one_step_ids(centre, self._space, self._rng).tolist():
+                self._add(tuple(row), parent)
+
+    def evaluate(self) -> bool:
+        """Evaluate the pool; set its best as `centres` and return whether the best improved."""
+        lineage = self._space.lineage
+        rows = [
+            row
+            for row in self._pool
+            if (c := Configuration(row, lineage)) not in self._taken and self._space.is_allowed(c)
+        ]
+        self._pool = []
+        if not rows:
+            return False
+        ids = np.array(rows, dtype=np.int64)
+        worths = self._worth(ids)
+        order = np.argsort(-worths, kind="stable")[:POOL_CENTRES]
+        top = float(worths[order[0]])
+        if self._best is not None and top <= self._best[0]:
+            return False
+        equals = np.flatnonzero(worths >= top - TIE)
+        self._best = top, rows[int(equals[self._rng.integers(len(equals))])]
+        self.centres = ids[order]
+        return True
+
+    def result(self) -> SearchResult | None:
+        """Return the best configuration with its origin; None if the pool had no free one."""
+        if self._best is None:
+            return None
+        row = start = self._best[1]
+        while (parent := self._parents[start]) is not None:
+            start = parent
+        sizes = self._candidates.get(start, ())
+        kind: Literal["construction", "run", "random"] = "run"
+        if sizes:
+            kind = "construction"
+        elif start in self._random:
+            kind = "random"
+        lineage = self._space.lineage
+        origin = Origin(kind, Configuration(start, lineage), sizes)
+        return SearchResult(Configuration(row, lineage), origin)
+
+
+def constructions(
+    model: AnovaModel, knowledge: Knowledge, rng: np.random.Generator
+) -> Constructions:
+    """Build `CONSTRUCTIONS` candidates level by level, each with a random greediness."""
+    space, posterior = knowledge.space, model.posterior
+    h, d = model.hyperparameters, max(len(model.axes), 1)
+    levels = model.averaging_levels()
+    per_order = CONSTRUCTIONS // ORDERS
+    level_ids = np.zeros((CONSTRUCTIONS, len(space.parameters)), dtype=np.int64)
+    n_candidates = np.ones_like(level_ids)
+    for i, ids in enumerate(space.open_ids):
+        level_ids[:, i] = ids[0]
+    correlations = [posterior.correlation(i, levels[i]) for i in range(len(model.axes))]
+    weights = posterior.weights
+    for block in range(ORDERS):
+        rows = slice(block * per_order, (block + 1) * per_order)
+        greediness = rng.random(per_order)
+        product = np.ones((per_order, len(weights)))
+        rest = (
+            np.prod([z.mean(axis=0) for z in correlations], axis=0)
+            if correlations
+            else np.ones(len(weights))
+        )
+        for i in rng.permutation(len(model.axes)):
+            z = correlations[i]
+            rest = rest / z.mean(axis=0)
+            effects = h.main / d * (z @ weights) + h.product * ((product * rest * weights) @ z.T)
+            candidates = reduced_candidate_lists(effects, greediness)
+            lots = np.where(candidates, rng.random(effects.shape), -1.0)
+            choice: Ints = lots.argmax(axis=1)
+            product *= z[choice]
+            level_ids[rows, model.columns[i]] = levels[i][choice]
+            n_candidates[rows, model.columns[i]] = candidates.sum(axis=1)
+    return Constructions(level_ids, n_candidates)
+
+
+def reduced_candidate_lists(effects: Floats, greediness: Floats) -> NDArray[np.bool_]:
+    """Return which levels are good enough to be drawn, bool [m, levels].
+
+    Args:
+        effects: expected quality of each level, [m, levels].
+        greediness: share [m] of the range of effects that a level must reach, 0 to 1.
     """
-    nearest = itertools.islice(space.open_by_distance(solution, rng), SEARCH_BOUND)
-    return (candidate for candidate in nearest if _is_free(space, candidate, unavailable))
+    least, most = effects.min(axis=1), effects.max(axis=1)
+    threshold = least + greediness * (most - least)
+    listed: NDArray[np.bool_] = effects >= np.minimum(threshold, most)[:, None]
+    return listed
 
 
-def _is_free(
-    space: ParameterSpace, configuration: Configuration, unavailable: Container[Configuration]
-) -> bool:
-    return configuration not in unavailable and space.is_allowed(configuration)
+def _one_step_ids(centre: Ints, space: ParameterSpace, rng: np.random.Generator) -> Ints:
+    """Return the configurations that differ from a centre in one parameter (or none), [m, d].
+
+    Of a parameter with many levels the nearest ones and some at random.
+    """
+    blocks = []
+    for i, (parameter, ids) in enumerate(zip(space.parameters, space.open_ids, strict=True)):
+        alternatives = np.array(ids, dtype=np.int64)
+        if alternatives.size > NEARBY:
+            ranks = np.array(parameter.ranks)[alternatives]
+            near = np.argsort(np.abs(ranks - parameter.ranks[centre[i]]), kind="stable")
+            half = NEARBY // 2
+            drawn = alternatives[rng.integers(alternatives.size, size=half)]
+            alternatives = np.concatenate([alternatives[near[:half]], drawn])
+        moved = np.repeat(centre[None, :], alternatives.size, axis=0)
+        moved[:, i] = alternatives
+        blocks.append(moved)
+    return np.concatenate(blocks)
+
+
+def _full_level_ids(model: AnovaModel, knowledge: Knowledge, ids: Ints) -> Ints:
+    """Return level ids of all parameters from those that the model uses."""
+    full_ids = np.zeros((len(ids), len(knowledge.space.parameters)), dtype=np.int64)
+    for i, open_ids in enumerate(knowledge.space.open_ids):
+        full_ids[:, i] = open_ids[0]
+    full_ids[:, list(model.columns)] = ids
+    return full_ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeasibilitySearch:
+    """Search for configurations that succeed, given the runs so far."""
+
+    axes: tuple[Axis, ...]  # one per parameter
+    tried: Ints  # level ids of succeeded, failed and current runs [n, d]
+    ended: Floats  # whether each has ended, [n]
+    succeeded: Floats  # whether each gave a result, [n]
+
+    @classmethod
+    def of(cls, knowledge: Knowledge, ongoing: Sequence[Configuration]) -> FeasibilitySearch:
+        """Return the search state after the known runs and the ongoing configurations."""
+        done = [o.configuration for o in knowledge.observations]
+        failed = [f.configuration for f in knowledge.failures]
+        tried = [*done, *failed, *ongoing]
+        ids = np.array([c.level_ids for c in tried], dtype=np.int64)
+        ended = np.array([1.0] * (len(done) + len(failed)) + [0.0] * len(ongoing))
+        succeeded = np.array([1.0] * len(done) + [0.0] * (len(tried) - len(done)))
+        axes = tuple(Axis.of(parameter) for parameter in knowledge.space.parameters)
+        return cls(axes, ids.reshape(len(tried), len(axes)), ended, succeeded)
+
+    def worth(self, ids: Ints) -> Floats:
+        """Return the search priority [m] of level ids [m, d], 0 before the first run."""
+        if not len(self.tried):
+            return np.zeros(len(ids))
+        nearest = np.full(len(ids), np.inf)
+        good, all_near = np.zeros(len(ids)), np.zeros(len(ids))
+        for row, ended, succeeded in zip(self.tried, self.ended, self.succeeded, strict=True):
+            distance = np.zeros(len(ids))
+            for i, axis in enumerate(self.axes):
+                distance += axis.distances(ids[:, i], row[i])
+            np.minimum(nearest, distance, out=nearest)
+            near = np.exp(-2.0 * distance * distance)
+            good += succeeded * near
+            all_near += ended * near
+        worths: Floats = np.log((good + 0.15) / (all_near + 0.5)) + 0.5 * np.log(nearest + 1e-3)
+        return worths
+
+
+NEAR = 2  # Most parameters in which a configuration near the best run differs from it
+
+SURE = 0.9
+NEGLIGIBLE = 0.02  # Share of the main effects below which a reason does not name a parameter
+
+
+def improvement_reason(
+    model: AnovaModel, found: SearchResult, knowledge: Knowledge, *, n_before: int
+) -> str:
+    """Explain in a sentence how a suggested configuration was found and what it promises.
+
+    Args:
+        model: model that chose it.
+        found: the chosen configuration, with its origin.
+        knowledge: state of the experiment at that time.
+        n_before: current runs and earlier suggestions, whose results were imagined.
+    """
+    prediction = model.predict(found.configuration)
+    leader = best(knowledge.observations)
+    is_leader = leader is not None and found.origin.configuration == leader.configuration
+    parts = [_origin_text(model, found, with_steps=not is_leader)]
+    besides = ""
+    if n_before:
+        besides = f" besides the {n_before} pending" if n_before > 1 else " besides the pending one"
+    if prediction.chance is None:
+        parts.append(f"the most uncertain{besides}, since all results so far are equal")
+    else:
+        chance = _percent(prediction.chance)
+        parts.append(f"the best expected gain{besides}: {chance} to beat the best run")
+    if prediction.succeeds < SURE:
+        parts.append(f"{_percent(prediction.succeeds)} that it gives a result")
+    if leader is not None:
+        parts.append(_beside(model, found.configuration, leader.configuration))
+    return "; ".join(parts) + "."
+
+
+def _origin_text(model: AnovaModel, found: SearchResult, *, with_steps: bool) -> str:
+    """Return "Greedy construction (order=sjf from 2 of 8 levels, ...)" or where it was found."""
+    origin = found.origin
+    if origin.start == "random":
+        start = "a random configuration"
+    elif origin.start == "run":
+        start = "a good run"
+    else:
+        start = f"Greedy construction{_candidate_lists(model, origin)}"
+    if found.configuration == origin.configuration:
+        return start[0].upper() + start[1:]
+    start = f"a g{start[1:]}" if origin.start == "construction" else start
+    differences = _differences(model, found.configuration, origin.configuration)
+    return f"Neighbour of {start}" + (f": {join_listed(differences)}" if with_steps else "")
+
+
+def _candidate_lists(model: AnovaModel, origin: Origin) -> str:
+    """Return " (order=sjf from 2 of 8 levels, ...)" by importance; "" if no parameter matters."""
+    texts: list[str] = []
+    for name, share in sorted(model.shares.items(), key=lambda item: -item[1]):
+        if share < NEGLIGIBLE or len(texts) == LISTED_PARTS:
+            break
+        position = model.space.names.index(name)
+        n_levels = len(model.space.open_ids[position])
+        if n_levels > 1:
+            level_id = origin.configuration.level_ids[position]
+            level = show(model.space.parameters[position].levels[level_id])
+            texts.append(f"{name}={level} from {origin.candidates[position]} of {n_levels} levels")
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def feasibility_reason(knowledge: Knowledge) -> str:
+    """Explain in a sentence why the search is for a configuration that succeeds."""
+    n_failed, n_done = len(knowledge.failures), len(knowledge.observations)
+    if not n_failed:
+        return "Far from the pending runs, since no run has given a result yet."
+    runs = "run" if n_failed == 1 else "runs"
+    return (
+        f"Far from tried configurations and near successful ones, since {n_failed} {runs} failed "
+        f"and {n_done or 'none'} gave a result."
+    )
+
+
+def _beside(model: AnovaModel, configuration: Configuration, leader: Configuration) -> str:
+    differences = _differences(model, configuration, leader)
+    if not differences:
+        return "repeats the best run"
+    if len(differences) <= NEAR:
+        return f"{join_listed(differences)} from the best run"
+    return f"unlike the best run in {len(differences)} of {len(model.space.parameters)} parameters"
+
+
+def _differences(
+    model: AnovaModel, configuration: Configuration, other: Configuration
+) -> list[str]:
+    """Return in words how a configuration differs from another, a text per parameter."""
+    return [
+        difference(parameter, a, b)
+        for parameter, a, b in zip(
+            model.space.parameters, configuration.level_ids, other.level_ids, strict=True
+        )
+        if a != b
+    ]
+
+
+def _percent(p: float) -> str:
+    if p < 0.01:
+        return "a chance below 1 %"
+    if p > 0.99:
+        return "a chance above 99 %"
+    return f"a chance of {p:.0%}".replace("%", " %")
+
+
+Design: TypeAlias = Literal["extremes", "balanced"]
+
+DESIGNS: tuple[Design, ...] = get_args(Design)
+DEFAULT_DESIGN: Design = "extremes"
+DEFAULT_START = 10
+DEFAULT_CAUTION = 1.5
+FANTASIES = 8
+FEW = 3  # Number of results below which, after a failure, the feasibility search goes first
+
+SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
+
+MOST_ONGOING = 200  # Most current runs (the latest) whose results are imagined
+
+TIE = 1e-9
+
+KIND_OF: dict[str, SuggestionKind] = {
+    "construction": "construction", "run": "neighbour", "random": "random"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Grasp:
-    """Strategy that follows GRASP with DOE estimates (Copper paper, Algorithms 1 to 3).
+    """Strategy that constructs greedily and searches locally for the greatest expected improvement.
 
     Args:
-        beta: greediness from 0 (any level) to 1 (only the best level seen, and untried ones).
-        neighbours: neighbours per construction, n of Algorithm 1.
-        effects: method for q(e): level means, complete factorial blocks or least squares; see
-            `strategies.doe.main_effects`.
+        start: runs of the initial design.
+        design: levels of the initial design: the lowest and highest of ordinal parameters, or all.
+        caution: weight of the chance that a run succeeds; 0 ignores failures.
     Raises `OptionError` for values out of bounds.
     """
 
-    beta: float = DEFAULT_BETA
-    neighbours: int = DEFAULT_NEIGHBOURS
-    effects: Method = "means"
+    start: int = DEFAULT_START
+    caution: float = DEFAULT_CAUTION
+    design: Design = DEFAULT_DESIGN
 
     def __post_init__(self) -> None:
-        if type(self.beta) not in (int, float) or not 0 <= self.beta <= 1:
-            raise OptionError(f"grasp has beta={self.beta!r}; it must be from 0 to 1.")
-        if type(self.neighbours) is not int or self.neighbours < 0:
+        if type(self.start) is not int or self.start < 1:
             raise OptionError(
-                f"grasp has neighbours={self.neighbours!r}; it must be a whole number from 0 on."
+                f"grasp has start={self.start!r}; it must be a whole number from 1 on."
             )
-        require_method(self.effects)
+        if type(self.caution) not in (int, float) or not 0 <= self.caution <= 10:
+            raise OptionError(f"grasp has caution={self.caution!r}; it must be from 0 to 10.")
+        if self.design not in DESIGNS:
+            raise OptionError(
+                f"grasp has design={self.design!r}; allowed are {', '.join(DESIGNS)}."
+            )
 
     @property
     def name(self) -> str:
@@ -176,13 +484,25 @@ class Grasp:
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
-        """Propose ``n`` configurations by rounds of GRASP's Algorithm 1."""
+        """Propose ``n`` configurations by expected improvement."""
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
-        fill = batch.add_rounds if knowledge.observations else batch.add_random
-        while len(batch.suggestions) < n and (fill() or batch.add_random()):
+        nothing_ended = not knowledge.observations and not knowledge.failures
+        batch.add_design(n if nothing_ended else min(n, self.start - len(knowledge.taken)))
+        while len(batch.suggestions) < n and batch.add_next():
             pass
-        return tuple(batch.suggestions[:n])
+        return tuple(batch.suggestions)
+
+
+def _extremes(space: ParameterSpace) -> ParameterSpace:
+    """Return the space with the lowest and highest open level of ordinal parameters only."""
+    inner = {
+        (parameter.name, level_id)
+        for parameter, by_rank in zip(space.parameters, space.open_by_rank, strict=True)
+        if parameter.kind == "ordinal"
+        for level_id in by_rank[1:-1]
+    }
+    return replace(space, closed=space.closed | inner)
 
 
 class _GraspBatch:
@@ -191,43 +511,114 @@ class _GraspBatch:
         self._grasp = grasp
         self._knowledge = knowledge
         self._rng = rng
-        self._model = knowledge.model_by(grasp.effects)
-        self._unavailable = set(knowledge.taken)
+        self._taken = set(knowledge.taken)
+        self._ongoing = sorted({*knowledge.pending, *knowledge.running}, key=lambda c: c.level_ids)
+        self._model = AnovaModel.of(knowledge)
 
-    def add_rounds(self) -> bool:
-        """Add a round with a free configuration in up to `ROUNDS` attempts; return success."""
-        return any(self.add_round() for _ in range(ROUNDS))
+    def add_design(self, n: int) -> None:
+        """Add up to n points of the balanced design."""
+        if n < 1:
+            return
+        space, so_far = self._knowledge.space, self._knowledge.taken
+        points: tuple[Configuration, ...] = ()
+        if self._grasp.design == "extremes":
+            points = balanced_design(_extremes(space), n, self._rng, self._taken, so_far)
+        n_extreme = len(so_far) + len(points)
+        if len(points) < n:
+            taken = self._taken.union(points)
+            more = balanced_design(space, n - len(points), self._rng, taken, {*so_far, *points})
+            points = (*points, *more)
+        for number, configuration in enumerate(points, len(so_far) + 1):
+            tried = "every level of every parameter"
+            if number <= n_extreme:
+                tried = "the ends of ordinal parameters and all levels of others"
+            reason = f"Run {number} of the initial design: {tried}, about equally often."
+            self._add(configuration, "initial", reason)
 
-    def add_round(self) -> bool:
-        """Add one round of Algorithm 1 and return whether any configuration was free."""
-        space, model, beta = self._knowledge.space, self._model, self._grasp.beta
-        solution = construction(model, space, beta, self._rng)
-        free = _is_free(space, solution, self._unavailable)
-        if free:
-            self._add(solution, "construction", construction_reason(model, solution, beta))
-            near_text = f"suggestion {len(self.suggestions)}"
-        else:
-            state = "run or pending already" if solution in self._unavailable else "excluded"
-            near_text = f"the construction {show_values(space.values(solution))}, which is {state}"
-        n = self._grasp.neighbours if free else max(self._grasp.neighbours, 1)
-        neighbours = local_search(space, n, solution, self._rng, self._unavailable)
-        for neighbour in neighbours:
-            reason = neighbour_reason(space, neighbour, solution, near_text)
-            self._add(neighbour, "neighbour", reason, solution)
-        return free or bool(neighbours)
+    def add_next(self) -> bool:
+        """Add the most promising free configuration and return whether there was one."""
+        knowledge, n_results = self._knowledge, len(self._knowledge.observations)
+        if n_results < FEW and (knowledge.failures or n_results == 0):
+            return self._add_scout()
+        model = self._model
+        assert model is not None  # there is a result  # noqa: S101
+        fantasy = self._fantasy(model)
 
-    def add_random(self) -> bool:
-        """Add one random allowed configuration and return whether any was left."""
-        configuration = self._knowledge.space.sample(self._rng, self._unavailable)
+        def worth(ids: Ints) -> Floats:
+            return self._worth(model, fantasy, model.reduced(ids))
+
+        found = local_search(model, knowledge, self._taken, worth, self._rng)
+        if found is None:
+            return self._add_random()
+        n_before = len(self._ongoing) + len(self.suggestions)
+        reason = improvement_reason(model, found, knowledge, n_before=n_before)
+        origin, kind = found.origin, KIND_OF[found.origin.start]
+        moved = found.configuration != origin.configuration
+        near = origin.configuration if moved else None
+        self._add(found.configuration, "neighbour" if moved else kind, reason, near)
+        return True
+
+    def _add_scout(self) -> bool:
+        """Add the best configuration of the feasibility search; return False if none is left."""
+        knowledge = self._knowledge
+        free = free_ids(knowledge, self._taken)
+        if free is None:
+            candidates = (
+                knowledge.space.sample(self._rng, self._taken) for _ in range(SEARCH_DRAWS)
+            )
+            free = np.array([c.level_ids for c in candidates if c is not None], dtype=np.int64)
+            free = free.reshape(-1, len(knowledge.space.parameters))
+        if not len(free):
+            return False
+        tried = [*self._ongoing, *(s.configuration for s in self.suggestions)]
+        scouting = FeasibilitySearch.of(knowledge, tried)
+        self._add(self._best(free, scouting.worth(free)), "random", feasibility_reason(knowledge))
+        return True
+
+    def _add_random(self) -> bool:
+        configuration = self._knowledge.space.sample(self._rng, self._taken)
         if configuration is None:
             return False
-        if self._knowledge.observations:
-            reason = "Drawn at random, since no configuration near the constructions is free."
-            self._add(configuration, "random", reason)
-        else:
-            reason = "Drawn at random, since no run has completed yet and no level is known."
-            self._add(configuration, "initial", reason)
+        reason = "Drawn at random, since no configuration near the constructions is free."
+        self._add(configuration, "random", reason)
         return True
+
+    def _fantasy(self, model: AnovaModel) -> tuple[Posterior, Floats]:
+        """Return the posterior with imagined results of the current runs, and the target to beat.
+
+        Without current runs that is the posterior itself; else targets have a column per fantasy,
+        and so has the target to beat.
+        """
+        ongoing = [*self._ongoing, *(s.configuration for s in self.suggestions)][-MOST_ONGOING:]
+        if not ongoing:
+            return model.posterior, np.array([model.best])
+        ids = model.ids_of(ongoing)
+        draws = model.posterior.sample(ids, FANTASIES, self._rng)
+        z = np.repeat(model.targets.z[:, None], FANTASIES, axis=1)
+        targets = np.concatenate([z, draws])
+        all_ids = np.concatenate([model.ids, ids])
+        imagined = Posterior(model.axes, model.hyperparameters, all_ids, targets)
+        mean, _ = imagined.predict(ids)  # without noise
+        return imagined, np.maximum(mean.max(axis=0), model.best)
+
+    def _worth(self, model: AnovaModel, fantasy: tuple[Posterior, Floats], ids: Ints) -> Floats:
+        """Return log expected improvement + caution x log chance of success, [m]."""
+        posterior, best = fantasy
+        mean, sd = posterior.predict(ids)
+        if mean.ndim == 1:
+            worth = log_expected_improvement(mean, sd, float(best[0]))
+        else:
+            each = log_expected_improvement(mean, sd[:, None], best)
+            worth = np.logaddexp.reduce(each, axis=1) - np.log(best.size)
+        if model.validity is not None and self._grasp.caution > 0:
+            worth = worth + self._grasp.caution * np.log(model.validity.chance(ids))
+        return worth
+
+    def _best(self, free: Ints, worth: Floats) -> Configuration:
+        """Return the free configuration of greatest worth; ties are broken at random."""
+        equals = np.flatnonzero(worth >= worth.max() - TIE)
+        level_ids = free[equals[self._rng.integers(len(equals))]]
+        return Configuration(tuple(int(i) for i in level_ids), self._knowledge.space.lineage)
 
     def _add(
         self,
@@ -236,32 +627,40 @@ class _GraspBatch:
         reason: str,
         near: Configuration | None = None,
     ) -> None:
-        expected = self._model.expected(configuration)
-        value = expected.value if expected else None
-        name = self._grasp.name
-        self._unavailable.add(configuration)
-        self.suggestions.append(Suggestion(configuration, name, reason, kind, value, near=near))
+        self._taken.add(configuration)
+        expected = self._model.predict(configuration) if self._model else None
+        self.suggestions.append(
+            Suggestion(
+                configuration,
+                self._grasp.name,
+                reason,
+                kind,
+                expected.value if expected else None,
+                expected.interval if expected else None,
+                near,
+                chance=expected.chance if expected else None,
+            )
+        )
 
 
 GRASP = StrategyEntry(
     "grasp",
-    "The Copper paper's default: greedy randomised constructions from main effects, with "
-    "their neighbours.",
+    "The default: greedy randomised constructions and local search on a factorial model of main "
+    "effects and interactions, after a balanced design.",
     Grasp,
     (
         StrategyOption(
-            "beta", float, DEFAULT_BETA, 0.0, 1.0,
-            "greediness: 0 takes any level, 1 only the best seen and untried ones",
+            "start", int, DEFAULT_START, 1.0, None, "runs of the initial balanced design"
         ),
         StrategyOption(
-            "neighbours", int, DEFAULT_NEIGHBOURS, 0.0, None,
-            "neighbours suggested with every construction",
+            "caution", float, DEFAULT_CAUTION, 0.0, 10.0,
+            "weight of the chance that a run succeeds; 0 ignores failures",
         ),
         StrategyOption(
-            "effects", str, "means",
-            summary="how the quality of a level is estimated",
-            choices=METHODS,
+            "design", str, DEFAULT_DESIGN,
+            summary="levels of the first runs: the ends of ordinal parameters, or all",
+            choices=DESIGNS,
         ),
     ),
-    batch=DEFAULT_NEIGHBOURS + 1,
+    starts=True,
 )  # fmt: skip

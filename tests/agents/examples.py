@@ -51,7 +51,7 @@ def played(
     replication: int = 0,
     max_runs: int = 20,
     until: Callable[[Run], bool] = lambda run: False,
-    strategy: str = "grasp",
+    strategy: str = "copper",
     sla: Sla | None = None,
     run_s: float = 1.0,
     **told: object,

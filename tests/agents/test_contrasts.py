@@ -53,14 +53,14 @@ def test_confidence_is_told_for_each_insight_the_surest_first() -> None:
     ("of", "mean", "text"),
     [
         ("learning", {True: 30.0}, "Without insight, learning costs 1"),
-        ("strategy", {"random": 30.0}, "Random instead of grasp costs 10"),
-        ("strategy", {"random": 10.0}, "Random instead of grasp saves 10"),
+        ("strategy", {"random": 30.0}, "Random instead of copper costs 10"),
+        ("strategy", {"random": 10.0}, "Random instead of copper saves 10"),
     ],
 )
 def test_every_axis_is_compared(of: str, mean: dict[object, float], text: str) -> None:
     study = Study(
         "s", TABLES, insights=("none",), confidences=(50,),
-        strategies=(StrategyChoice("grasp"), StrategyChoice("random")),
+        strategies=(StrategyChoice("copper"), StrategyChoice("random")),
     )  # fmt: skip
     told = [one for one in findings(study, made(study, mean, of)) if one.sure]
     assert len(told) == 1

@@ -46,7 +46,7 @@ def by_session(drawn: Drawn) -> Journal:
         truth.application,
         store=MemoryStore(),
         clock=clock,
-        strategy="grasp",
+        strategy="copper",
         options=drawn.options,
         seed=drawn.streams.session_seed,
     )
@@ -219,7 +219,7 @@ def test_a_study_has_the_same_bytes_with_and_without_a_compiler(
         {"kinds": ("follower",)},
         {"kinds": ("one_at_a_time",)},
         {"strategies": (StrategyChoice("random"),)},
-        {"strategies": (StrategyChoice("grasp", (("effects", "blocks"),)),)},
+        {"strategies": (StrategyChoice("copper", (("effects", "blocks"),)),)},
     ],
 )
 def test_other_cells_are_left_to_sessions(changed: dict[str, object], tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_other_cells_are_left_to_sessions(changed: dict[str, object], tmp_path: 
 
 def test_traits_that_need_no_agreement_make_no_difference(tmp_path: Path) -> None:
     asked, truth = study(tmp_path, manner=AnalystProfile(acceptance=0.5, reaction_s=60.0, batch=3))
-    cell = Cell("t", StrategyChoice("grasp"), "analyst", "good", 50, True)
+    cell = Cell("t", StrategyChoice("copper"), "analyst", "good", 50, True)
     assert play_compiled(asked, cell, truth, 1) == play_episode(asked, cell, truth, 1)
 
 
@@ -241,7 +241,7 @@ def test_without_a_compiler_sessions_play(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_what_cannot_be_compiled_is_refused() -> None:
     truth = episode(1).truth
-    with pytest.raises(AssistantError, match="compiled episodes need the strategy 'grasp' with"):
+    with pytest.raises(AssistantError, match="compiled episodes need the strategy 'copper' with"):
         CompiledEpisodes(truth, "random")
     with pytest.raises(AssistantError, match="effects='least_squares'"):
         CompiledEpisodes(truth, options={"effects": "least_squares"})

@@ -202,7 +202,7 @@ def test_agreements_are_compared_episode_by_episode(
         assert [one.ignored.mean.value, one.accepted.mean.value] == pytest.approx(kept)
         assert one.gained.mean.value == pytest.approx(kept[1] - kept[0])
     assert (
-        {one.strategy for one in done.goals} == {FAITHFUL, DEFAULT} == {"grasp", DEFAULT_STRATEGY}
+        {one.strategy for one in done.goals} == {FAITHFUL, DEFAULT} == {"copper", DEFAULT_STRATEGY}
     )
     (row,) = done.strategies
     assert set(row.samples) == {
@@ -212,10 +212,10 @@ def test_agreements_are_compared_episode_by_episode(
         for at in (0, 50, 100)
     }
     assert [one.claim for one in done.verdicts] == [
-        "default beyond grasp, 100 %",
-        "default beyond grasp, 50 %",
+        "default beyond copper, 100 %",
+        "default beyond copper, 50 %",
+        "warnings: more SLAs met, copper",
         "warnings: more SLAs met, grasp",
-        "warnings: more SLAs met, anova",
     ]
     page = write_evaluation(done, tmp_path / "to")[0].read_text()
     assert page.count("<svg") == 3 + 1
@@ -257,10 +257,10 @@ def test_a_claim_of_ours_is_judged_like_one_of_the_paper(
     assert told.outcome == outcome
     assert bool(told.why) == (outcome == "does not hold")
     samples = (near(theirs, spread, 1), near(ours, spread, 2), near(ours - theirs, spread, 3))
-    advised = advice_keeps_more(WarningComparison("maze", "grasp", *samples, 0.5))
+    advised = advice_keeps_more(WarningComparison("maze", "copper", *samples, 0.5))
     assert advised.outcome == outcome
     assert "in 50% of 20 episodes" in advised.evidence
     assert (
         "no warning proposed a change"
-        in advice_keeps_more(WarningComparison("maze", "grasp", *samples, 0.0)).why
+        in advice_keeps_more(WarningComparison("maze", "copper", *samples, 0.0)).why
     )

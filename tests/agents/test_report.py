@@ -11,7 +11,7 @@ from agents.studies.report import (
 )
 from agents.studies.results import CellSummary, MeanInterval, summarise
 
-GRASP = StrategyChoice("grasp", (("beta", 0.9),))
+GRASP = StrategyChoice("copper", (("beta", 0.9),))
 
 
 def summary(cell: Cell, mean: float) -> CellSummary:
@@ -36,10 +36,10 @@ def test_a_panel_for_each_table_and_insight_as_in_figure_6() -> None:
     done = finished(SIX)
     titles = [panel.title for panel in panels(done.summaries)]
     assert titles[:4] == [
-        "maze, grasp (beta 0.9), bad insight",
-        "maze, grasp (beta 0.9), good insight",
-        "maze, grasp (beta 0.9), no insight",
-        "maze, grasp (beta 0.9), follower",
+        "maze, copper (beta 0.9), bad insight",
+        "maze, copper (beta 0.9), good insight",
+        "maze, copper (beta 0.9), no insight",
+        "maze, copper (beta 0.9), follower",
     ]
     assert len(titles) == 8
     drawn = [bar[2] for panel in panels(done.summaries) for bar in panel.bars]
@@ -52,7 +52,7 @@ def test_a_panel_for_each_table_and_insight_as_in_figure_6() -> None:
 
 def test_a_panel_for_each_table_as_in_figures_7_to_9() -> None:
     first, _ = panels(finished(BUDGETS).summaries)
-    assert first.title == "maze, grasp, no insight, confidence 100 %, not learning"
+    assert first.title == "maze, copper, no insight, confidence 100 %, not learning"
     places = [(x, colour) for x, colour, _ in first.bars]
     assert places == [("20", "no level"), ("20", "0.5"), ("30", "no level"), ("30", "0.5")]
 

@@ -95,7 +95,7 @@ def test_the_results_are_a_row_per_episode(study: Path) -> None:
     assert {row["exploitation"] for row in rows} == {None}
     page = (study.parent / "out" / "report.html").read_text()
     assert page.count("<figure><svg") == 2
-    assert "small, grasp, good insight" in page
+    assert "small, copper, good insight" in page
 
 
 def test_a_folder_keeps_to_its_study(study: Path) -> None:

@@ -51,7 +51,7 @@ GOAL = -20.0
 
 
 def opened(store: MemoryStore, **more: object) -> Session:
-    given: dict[str, object] = {"sla": Sla(50, goal=GOAL), "strategy": "grasp", **more}
+    given: dict[str, object] = {"sla": Sla(50, goal=GOAL), "strategy": "copper", **more}
     return open_session(
         Hills(), store=store, clock=TickingClock(), experiment_id="hills", **given  # type: ignore[arg-type]
     )  # fmt: skip
@@ -106,7 +106,7 @@ def position_of(warning: MissWarning, kind: str) -> int:
 
 def test_a_warning_comes_as_the_alarm_says_and_once(warned: Session) -> None:
     warning, checks = open_warning(warned), warned.experiment.checks
-    threshold = MADE.goal.warn["grasp"]
+    threshold = MADE.goal.warn["copper"]
     assert is_alarm_on(checks, threshold)
     assert not is_alarm_on(checks[:-1], threshold)
     assert warning.basis == "forecast"
@@ -349,7 +349,7 @@ def test_the_follower_never_changes_the_agreement() -> None:
     )
     assert told
     assert session.experiment.sla == Sla(50, goal=GOAL)
-    assert session.experiment.steering.strategy != "grasp"
+    assert session.experiment.steering.strategy != "copper"
     assert len(session.experiment.runs) == 50
 
 
@@ -439,7 +439,7 @@ def test_a_journal_from_before_is_read_as_it_was_meant() -> None:
     body = {"type": "AdviceAnswered", "v": 1, "at_s": 6.0, "number": 1, "answer": "ignored"}
     answered = decode_event(json.dumps({**body, "exploitation": None}))
     assert answered == WarningAnswered(6.0, 1, "ignored", None)
-    steered = {"strategy": "grasp", "options": {}, "exploitation": 0.5}
+    steered = {"strategy": "copper", "options": {}, "exploitation": 0.5}
     changed = decode_event(
         json.dumps({"type": "SteeringChanged", "v": 1, "at_s": 6.0, "steering": steered})
     )

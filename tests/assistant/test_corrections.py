@@ -102,7 +102,7 @@ def test_an_added_level_is_proposed() -> None:
 
 
 def test_strategy_options_and_budget_change_while_it_runs() -> None:
-    session, store = opened(runs=3, strategy="grasp")
+    session, store = opened(runs=3, strategy="copper")
     session.change_strategy(options={"beta": 0.2})
     session.change_strategy(options={"neighbours": 1})
     assert dict(session.experiment.steering.options) == {"beta": 0.2, "neighbours": 1}
@@ -245,8 +245,8 @@ def test_a_journal_from_before_there_were_preferences_is_read() -> None:
 
 
 def test_the_split_by_regions_can_be_taken_back() -> None:
-    session, _ = opened(strategy="grasp", exploitation=0.5)
+    session, _ = opened(strategy="copper", exploitation=0.5)
     session.change_strategy(options={"beta": 0.3})
     assert session.experiment.steering.exploitation == 0.5
     session.change_strategy(exploitation=None)
-    assert session.experiment.steering == Steering("grasp", {"beta": 0.3})
+    assert session.experiment.steering == Steering("copper", {"beta": 0.3})

@@ -31,7 +31,7 @@ from strategies import AnovaModel, Parameter, ParameterSpace, Suggestion
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 
-def steered(runs: int, strategy: str = "anova") -> Session:
+def steered(runs: int, strategy: str = "grasp") -> Session:
     bowl = Bowl(baseline=TODAY)
     session = open_session(
         bowl, store=MemoryStore(), sla=Sla(runs), clock=TickingClock(), strategy=strategy
@@ -40,7 +40,7 @@ def steered(runs: int, strategy: str = "anova") -> Session:
     return session
 
 
-@pytest.mark.parametrize("strategy", ["anova", "grasp", "random"])
+@pytest.mark.parametrize("strategy", ["grasp", "copper", "random"])
 def test_the_same_model_speaks_whatever_the_strategy(strategy: str) -> None:
     session = steered(8, strategy)
     experiment = session.experiment
@@ -95,10 +95,10 @@ def test_nothing_is_expected_before_two_results() -> None:
     assert reason_text(session.experiment, suggestion) == suggestion.reason
 
 
-def test_anova_runs_one_at_a_time_and_grasp_with_its_neighbours() -> None:
+def test_grasp_runs_one_at_a_time_and_copper_with_its_neighbours() -> None:
     assert {len(batch.suggestions) for batch in steered(9).experiment.batches[1:]} == {1}
-    grasp = steered(15, "grasp").experiment.batches[1:]
-    assert len(grasp[0].suggestions) == 5
+    copper = steered(15, "copper").experiment.batches[1:]
+    assert len(copper[0].suggestions) == 5
 
 
 def test_a_warning_by_the_papers_rule_is_repeated_only_when_more_runs_are_missing() -> None:
@@ -178,11 +178,11 @@ def test_an_explanation_names_the_neighbour_the_best_and_every_level() -> None:
     one = experiment.space.from_values(values)
     told = explanation(
         experiment,
-        Suggestion(one, "grasp", "Because.", "neighbour", near=best.configuration, chance=0.25),
+        Suggestion(one, "copper", "Because.", "neighbour", near=best.configuration, chance=0.25),
     )
     text = " ".join(told.sentences)
     assert told.sentences[0] == "Because."
-    assert "It was chosen by grasp (neighbour)." in text
+    assert "It was chosen by copper (neighbour)." in text
     assert f"Prediction with 95 % interval: {expected_text(experiment, one)}" in text
     assert "Its chance to beat the best run was 25 %" in text
     assert best.outcome is not None
@@ -202,4 +202,4 @@ def test_every_kind_has_a_word() -> None:
 
     assert set(KINDS) == set(get_args(SuggestionKind))
     one = steered(4).experiment.runs[0].configuration
-    assert kind_text(Suggestion(one, "grasp", "", "neighbour", region=2)) == "inside region 2"
+    assert kind_text(Suggestion(one, "copper", "", "neighbour", region=2)) == "inside region 2"

@@ -41,7 +41,7 @@ def test_a_level_is_closed_only_if_good_company_does_not_help_it(n: int) -> None
             store=MemoryStore(),
             clock=TickingClock(),
             sla=Sla(60),
-            strategy="grasp",
+            strategy="copper",
             seed=seed,
         )
         Follower(12, 4, max_runs=n).steer(session, SerialExecutor(Hills()))

@@ -336,7 +336,7 @@ def test_the_chart_draws_the_latest_and_names_their_kind() -> None:
 def test_a_real_sweep_is_judged_and_promises_are_those_of_its_journal() -> None:
     bowl = Bowl(baseline=TODAY)
     session = open_session(
-        bowl, store=MemoryStore(), sla=Sla(20), clock=TickingClock(), strategy="anova"
+        bowl, store=MemoryStore(), sla=Sla(20), clock=TickingClock(), strategy="grasp"
     )
     session.finish(Follower(initial=6, batch=4).steer(session, SerialExecutor(bowl)))
     told = prediction_scoreboard(session.experiment)

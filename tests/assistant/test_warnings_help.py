@@ -96,7 +96,7 @@ def of_hand(per_run: float, intercept: float, warn: float) -> MissModel:
     ranges = load_calibration().goal.terms.ranges
     of = dict.fromkeys(TERMS, 0.0) | {"left": -per_run}
     terms = ModelCoefficients(intercept, MappingProxyType(of), ranges)
-    return MissModel(terms, {"anova": 0.0, "grasp": 0.5}, {}, {"anova": warn, "grasp": warn})
+    return MissModel(terms, {"grasp": 0.0, "copper": 0.5}, {}, {"grasp": warn, "copper": warn})
 
 
 @pytest.fixture
@@ -132,11 +132,11 @@ def bowl_with_a_region(runs: int = 4, **more: object) -> Session:
 @pytest.mark.parametrize(
     ("strategy", "rule", "regions_help", "warns"),
     [
-        ("anova", "auto", False, False),
-        ("grasp", "auto", True, True),
         ("grasp", "auto", False, False),
+        ("copper", "auto", True, True),
+        ("copper", "auto", False, False),
         ("random", "auto", True, False),  # not measured
-        ("anova", "paper", False, True),
+        ("grasp", "paper", False, True),
     ],
 )
 def test_the_papers_rule_warns_where_it_was_measured_to_help_or_is_chosen(
@@ -148,7 +148,7 @@ def test_the_papers_rule_warns_where_it_was_measured_to_help_or_is_chosen(
     warns: bool,
 ) -> None:
     added = {0.7: -0.4 if regions_help else 0.4}
-    exploitation = {"grasp": added, "anova": {0.7: 0.4}}
+    exploitation = {"copper": added, "grasp": {0.7: 0.4}}
     calibrated(goal=replace(load_calibration().goal, exploitation=exploitation))
     policy = WarningPolicy(RULE, rule=rule)  # type: ignore[arg-type]
     experiment = bowl_with_a_region(strategy=strategy, warning_policy=policy).experiment
@@ -193,12 +193,12 @@ def test_the_papers_warning_is_titled_by_the_limit_that_is_missed() -> None:
 
 @pytest.mark.parametrize(
     ("sla", "strategy", "n"),
-    [(Sla(20, goal=1.0), "anova", 8), (Sla(20), "grasp", 8), (Sla(), "anova", 12)],
+    [(Sla(20, goal=1.0), "grasp", 8), (Sla(20), "copper", 8), (Sla(), "grasp", 12)],
 )
 def test_nothing_feasible_names_the_bound_that_lets_the_nearest_run_in(
     calibrated: Callable[..., ForecastCalibration], sla: Sla, strategy: str, n: int
 ) -> None:
-    helps = {"grasp": {0.7: -0.4}}
+    helps = {"copper": {0.7: -0.4}}
     calibrated(goal=replace(load_calibration().goal, exploitation=helps))
     session = opened(Loaded(), sla, strategy=strategy)
     assert not run(session, Loaded(), n - 1)
@@ -297,7 +297,7 @@ def test_without_a_goal_a_budget_that_ends_too_early_is_a_warning(
     assert change.chance is not None
     assert change.chance > 1.0 - (warning.outlook.end.miss or 0.0)
     assert "budget of 40 runs is used up" in reason  # it was not interrupted
-    assert changed.end.warn == {"anova": 0.5, "grasp": 0.5}
+    assert changed.end.warn == {"grasp": 0.5, "copper": 0.5}
 
 
 def test_a_warning_that_no_change_helps_says_what_else_to_do(

@@ -32,7 +32,7 @@ def ran(made: None) -> tuple[Event, ...]:
     """Twenty results of a budget of 50, with a goal that nothing reaches."""
     session = open_session(
         Hills(), store=MemoryStore(), sla=Sla(50, goal=0.0), clock=TickingClock(),
-        strategy="grasp", experiment_id="hills",
+        strategy="copper", experiment_id="hills",
     )  # fmt: skip
     session.submit(session.initial_evaluation(12))
     session.run_queued(SerialExecutor(Hills()))
@@ -56,7 +56,7 @@ CHANGES: tuple[dict[str, object], ...] = (
     {"goal": 4.0},
     {"deadline_s": 2_000_000.0},
     {"strategy": "random"},
-    {"strategy": "anova", "options": {"caution": 0.0}},
+    {"strategy": "grasp", "options": {"caution": 0.0}},
     {"close": [("mode", "bad"), ("a", 4)]},
     {"exploitation": 1.0, "weights": [(1, 0.0)]},
     {"exploitation": 0.5, "max_runs": 60, "strategy": "pattern_search", "close": [("b", 0)]},
@@ -90,7 +90,7 @@ def test_the_suggestions_are_those_that_would_come(session: Session) -> None:
     assert session.suggest(session.batch_size).suggestions == thought.suggestions
 
 
-@pytest.mark.parametrize("strategy", ["anova", "grasp", "random"])
+@pytest.mark.parametrize("strategy", ["grasp", "copper", "random"])
 def test_they_are_as_many_as_a_sweep_would_take_next(session: Session, strategy: str) -> None:
     thought = session.what_if(strategy=strategy)
     session.change_strategy(strategy)
@@ -99,9 +99,9 @@ def test_they_are_as_many_as_a_sweep_would_take_next(session: Session, strategy:
 
 
 def test_the_forecast_is_that_after_the_change(session: Session) -> None:
-    thought = session.what_if(max_runs=80, strategy="anova")
+    thought = session.what_if(max_runs=80, strategy="grasp")
     session.change_budget(Sla(80, goal=0.0))
-    session.change_strategy("anova")
+    session.change_strategy("grasp")
     told = session.forecast().goal
     assert told is not None
     assert thought.after.goal is not None
@@ -148,7 +148,7 @@ def test_what_is_left_is_divided_whole(session: Session) -> None:
 
 
 def test_no_more_is_suggested_than_may_run(session: Session) -> None:
-    assert len(session.what_if(max_runs=23).suggestions) == 3  # of the 5 that suit grasp
+    assert len(session.what_if(max_runs=23).suggestions) == 3  # of the 5 that suit copper
     assert session.what_if(max_runs=20).suggestions == ()
 
 

@@ -11,7 +11,7 @@ def journal_with_a_warning() -> tuple[Event, ...]:
     """Return the journal of a sweep towards a goal that nothing reaches."""
     session = open_session(
         Hills(), store=MemoryStore(), sla=Sla(50, goal=-20.0), clock=TickingClock(),
-        strategy="grasp", experiment_id="hills",
+        strategy="copper", experiment_id="hills",
     )  # fmt: skip
     session.submit(session.initial_evaluation(12))
     while session.experiment.open_warning is None:

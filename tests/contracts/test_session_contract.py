@@ -93,7 +93,7 @@ def story(session: Steered, bowl: Bowl) -> None:
     session.unprefer_level("x", 2)
     session.exclude("x == 0 and y == 2")
     session.plan({"x": [1, 2]})
-    session.change_strategy("grasp", {"beta": 0.5}, 0.3)
+    session.change_strategy("copper", {"beta": 0.5}, 0.3)
     session.change_budget(Sla(20, goal=1.0, run_limit_s=60.0))
     session.change_warning_policy(WarningPolicy(warn_from=0.5))
     batch = session.suggest(2)
@@ -134,7 +134,7 @@ def test_one_story_ends_in_the_same_state_everywhere(opened: Open) -> None:
 def test_reading_is_the_same(opened: Open) -> None:
     hills = Hills()
     sla = Sla(40, goal=8.0, max_cost=1e9, tariff=Tariff("J", measure="height"))
-    session = opened(hills, sla=sla, seed=2, strategy="grasp")
+    session = opened(hills, sla=sla, seed=2, strategy="copper")
     session.submit(session.initial_evaluation(14))
     executed(session, hills)
     session.catch_up()
@@ -199,7 +199,7 @@ def test_what_is_refused_is_refused_alike_and_leaves_nothing(
 
 def test_a_warning_is_answered(opened: Open) -> None:
     hills = Hills()
-    session = opened(hills, sla=Sla(50, goal=-20.0), strategy="grasp", seed=3)
+    session = opened(hills, sla=Sla(50, goal=-20.0), strategy="copper", seed=3)
     session.submit(session.initial_evaluation(12))
     executed(session, hills)
     for _ in range(20):

@@ -14,10 +14,10 @@ from strategies import (
     METHODS,
     STRATEGIES,
     Configuration,
+    Copper,
     Exclusion,
     ExploitationStrategy,
     Failure,
-    Grasp,
     Knowledge,
     Observation,
     OptionError,
@@ -83,13 +83,15 @@ EXPLOITING = tuple(
             make_strategy(base), exploitation, RegionRule(min_samples=2)
         ),
     )
-    for base in ("grasp", "random")
+    for base in ("copper", "random")
     for exploitation in (0.0, 0.33, 1.0)
 )
 """The wrapper keeps the promises of a strategy too; it is made by hand, not registered."""
 
 BY_EFFECTS = tuple(
-    StrategyEntry("grasp", f"grasp by {effects}.", lambda effects=effects: Grasp(effects=effects))
+    StrategyEntry(
+        "copper", f"copper by {effects}.", lambda effects=effects: Copper(effects=effects)
+    )
     for effects in METHODS[1:]
 )
 
@@ -129,7 +131,7 @@ PREFERRING = tuple(
         f"{base} that keeps {share:g} of its suggestions to preferred levels.",
         lambda base=base, share=share: ThePreferred(make_strategy(base), share),
     )
-    for base, share in (("grasp", 0.5), ("random", 1.0))
+    for base, share in (("copper", 0.5), ("random", 1.0))
 )
 
 
@@ -160,7 +162,7 @@ SCALARISING = tuple(
         f"{base} that weighs two measures.",
         lambda base=base: MeasuredTwice(make_strategy(base)),
     )
-    for base in ("grasp", "random")
+    for base in ("copper", "random")
 )
 
 ENTRIES = (*map(strategy_entry, STRATEGIES), *EXPLOITING, *BY_EFFECTS, *PREFERRING, *SCALARISING)

@@ -39,7 +39,7 @@ def told_events(
     *,
     durations_s: Sequence[float] | float = 60.0,
     going: int = 0,
-    strategy: str = "anova",
+    strategy: str = "grasp",
     workers: int = 1,
     seed: int = 3,
 ) -> list[Event]:
@@ -94,8 +94,8 @@ def made_model(intercept: float, warn: float = 0.6, **terms: float) -> MissModel
     of = dict.fromkeys(TERMS, 0.0) | {"left": -1.0} | terms
     return MissModel(
         ModelCoefficients(intercept, of, dict.fromkeys(FEATURES, (-1000.0, 1000.0))),
-        offsets={name: 0.0 if name == "anova" else 1.0 for name in strategy_names()},
-        exploitation={"anova": {0.7: 0.7}, "grasp": {0.3: 0.05, 0.7: -0.4, 1.0: -0.26}},
+        offsets={name: 0.0 if name == "grasp" else 1.0 for name in strategy_names()},
+        exploitation={"grasp": {0.7: 0.7}, "copper": {0.3: 0.05, 0.7: -0.4, 1.0: -0.26}},
         warn=dict.fromkeys(strategy_names(), warn),
     )
 

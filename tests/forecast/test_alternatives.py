@@ -34,9 +34,9 @@ def split(strategy: str, exploitation: float | None) -> tuple[Experiment, float]
 
 
 def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
-    ending = proposed("anova", 0.7)[None]
+    ending = proposed("grasp", 0.7)[None]
     assert ending.text == "spend no fixed share of the runs inside the regions (70 % now)"
-    experiment, now_s = split("anova", 0.7)
+    experiment, now_s = split("grasp", 0.7)
     seen = forecast(experiment, now_s, calibration=MADE).goal
     after = experiment.supposing(events_of_alternative(experiment, ending, now_s))
     told_after = forecast(after, now_s, calibration=MADE).goal
@@ -48,12 +48,12 @@ def test_the_split_of_a_strategy_that_it_harms_is_proposed_to_end() -> None:
 
 
 def test_a_split_that_helps_is_not_proposed_to_end_nor_one_that_is_not_there() -> None:
-    assert None not in proposed("grasp", 0.7)
-    assert None not in proposed("anova", None)
+    assert None not in proposed("copper", 0.7)
+    assert None not in proposed("grasp", None)
 
 
 def test_without_a_goal_the_chance_that_the_budget_suffices_is_raised() -> None:
-    experiment = told(FALLING, Sla(60), strategy="grasp")
+    experiment = told(FALLING, Sla(60), strategy="copper")
     now_s = ended_s(experiment)
     current = forecast(experiment, now_s, calibration=MADE)
     found = find_alternatives(AlternativeSearch(experiment, current, now_s, MADE))

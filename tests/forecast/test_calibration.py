@@ -180,12 +180,12 @@ def test_an_unknown_strategy_has_the_mean_offset_and_is_called_uncalibrated() ->
     assert MADE.cautions(ONE, "my_own", 30)[0] == (
         "the forecast is not calibrated for the strategy my_own"
     )
-    assert MADE.cautions(ONE, "anova", 30) == ()
-    far = MADE.cautions(ONE, "anova", 86)
+    assert MADE.cautions(ONE, "grasp", 30) == ()
+    far = MADE.cautions(ONE, "grasp", 86)
     assert "the forecast was tested with at most 85 runs left" in far
     large = ForecastEvidence(10**9, ONE.losses, (*ONE.in_order, *[None] * 71), ONE.reach)
     assert large.used == 91
-    assert len(MADE.cautions(large, "anova", None)) == 2
+    assert len(MADE.cautions(large, "grasp", None)) == 2
 
 
 def test_exploitation_levels_are_interpolated() -> None:
@@ -193,14 +193,14 @@ def test_exploitation_levels_are_interpolated() -> None:
     for name, told in goal.exploitation.items():
         for level, more in told.items():
             assert goal.offset(name, level) == pytest.approx(goal.offset(name) + more)
-    assert goal.offset("anova", 0.35) == pytest.approx(0.35)  # half of what 0.7 adds
-    assert goal.offset("anova", 1.0) == pytest.approx(0.7)  # no further than was measured
-    assert goal.offset("grasp", 0.5) == pytest.approx(1.0 + (0.05 - 0.4) / 2)
+    assert goal.offset("grasp", 0.35) == pytest.approx(0.35)  # half of what 0.7 adds
+    assert goal.offset("grasp", 1.0) == pytest.approx(0.7)  # no further than was measured
+    assert goal.offset("copper", 0.5) == pytest.approx(1.0 + (0.05 - 0.4) / 2)
     both = goal.offset("random", 0.7) - goal.offset("random")
     assert both == pytest.approx((0.7 - 0.4) / 2)  # the mean of those that were measured
 
 
 def test_a_split_harms_the_default_and_helps_grasp_as_shipped() -> None:
     goal = load_calibration().goal
-    assert goal.offset("anova", 0.7) > goal.offset("anova")
-    assert goal.offset("grasp", 0.7) < goal.offset("grasp")
+    assert goal.offset("grasp", 0.7) > goal.offset("grasp")
+    assert goal.offset("copper", 0.7) < goal.offset("copper")

@@ -211,7 +211,7 @@ def test_any_journal_gives_numbers_or_a_sentence(
     sla = Sla(runs, deadline_s, cost, tariff, goal=goal)
     experiment = told(
         results, sla, durations_s=durations[: len(results)], going=going, workers=3,
-        strategy="grasp",
+        strategy="copper",
     )  # fmt: skip
     seen = forecast(experiment, ended_s(experiment) + later)
     assert not any(math.isnan(x) for x in numbers(seen))
@@ -261,7 +261,7 @@ def test_with_thousands_of_runs_left_only_the_next_hundred_are_told() -> None:
     assert "within the next 100 of the" in words(far)
     assert "expected after the next 100 runs" in words(far)
     assert "within the next" not in words(hundred)
-    slow = told(FALLING, SLA, strategy="grasp")
+    slow = told(FALLING, SLA, strategy="copper")
     assert "ikely to miss" not in words(forecast(slow, now_s, sla=Sla(7_680, goal=-1e6)))
     assert "ikely to miss" in words(forecast(slow, now_s, sla=Sla(120, goal=-1e6)))
 

@@ -62,11 +62,11 @@ SETTINGS = (
     b'baseline = {x = 1, rate = 0.1, size = 1}\nnoisy = true\n'
     b'[objective]\nminimise = "time_ms"\nunit = "ms"\nsecond = "cost"\nsecond_goal = "minimise"\n'
     b'constraints = [{measure = "memory_mb", at_most = 600.0, label = "m"}]\n'
-    b'[strategy]\nname = "grasp"\nbeta = 0.5\n' + _PARAMETERS +
+    b'[strategy]\nname = "copper"\nbeta = 0.5\n' + _PARAMETERS +
     b"[[run]]\nx = 1\nrate = 0.1\nsize = 1\n[plan]\nx = [1, 2]\n"
     b'[hooks]\non_warning = ["true"]\ntimeout = "30s"\n[environment]\ncores = 1\nmemory = "1 GiB"\n',
     b'runs = 5\n[application]\ntable = "table.csv"\n[objective]\nmaximise = "objective"\n'
-    b'[strategy]\nname = "anova"\n',
+    b'[strategy]\nname = "grasp"\n',
     b'runs = 5\n[application]\nlog = "few.swf"\nfirst = 3\nprocs = 64\nsmall_job_below = "1h"\n'
     b'small_job_wait = "3h"\ntoo_wide = "clip"\noverrun = "kill"\n[application.reading]\n'
     b'unsorted = "sort"\n[application.baseline]\norder = "fcfs"\nbackfill = "easy"\n'

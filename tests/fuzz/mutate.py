@@ -31,7 +31,7 @@ VALUES: tuple[object, ...] = (
     None, True, False, 0, -1, 1, 2, 10**6, 10**18, 2**63, 10**30, 10**400, -0.0, 0.5, 1e-300, 1e300,
     float("inf"), float("-inf"), float("nan"), "", "x", "a" * 3000, "\0", "\x1b[31m", "\ud800", "1_0",
     "{x}", "{", "../../x", "/dev/zero", "1h", "-1s", "x > 1", "x ** x ** 9 > 1", "('a'" * 300,
-    "fcfs", "random", "grasp", [], {}, [[]], [1, 1], ["a", 1], {"x": 1}, [{}] * 50, list(range(300)),
+    "fcfs", "random", "copper", [], {}, [[]], [1, 1], ["a", 1], {"x": 1}, [{}] * 50, list(range(300)),
 )  # fmt: skip
 
 Mutation = Callable[[random.Random, bytes, Sequence[bytes], Sequence[bytes]], bytes]

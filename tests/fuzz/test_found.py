@@ -60,7 +60,7 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
     "settings: a folder with a long name": (
         "settings", lambda: settings(b"stdin =", b'cwd = "' + b"p" * 300 + b'"\nstdin =')),
     "settings: an option of a strategy of 400 digits": (
-        "settings", lambda: b'[strategy]\nname = "grasp"\nbeta = ' + HUGE + b"\n"),
+        "settings", lambda: b'[strategy]\nname = "copper"\nbeta = ' + HUGE + b"\n"),
     "settings: a level of 400 digits": (
         "settings", lambda: settings(b"[0, 16]", b"[" + HUGE + b"]", 2)),
     "tables: half a character": (

@@ -38,7 +38,7 @@ def test_every_kind_of_event_has_a_tag_and_an_example() -> None:
 
 
 @pytest.mark.parametrize("line", LINES, ids=sorted(EVENT_TAGS))
-def test_an_old_event_is_read_and_written_as_it_was(line: str) -> None:
+def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> None:
     event = decode_event(line)
     assert event_tag(event) == json.loads(line)["type"]
     written = json.loads(encode_event(event))
@@ -46,7 +46,9 @@ def test_an_old_event_is_read_and_written_as_it_was(line: str) -> None:
     warning = written.get("advice") or {}
     warning.pop("title", None)
     (warning.get("outlook") or {}).pop("end", None)
-    assert written == json.loads(line)
+    before = line.replace('"strategy": "grasp"', '"strategy": "copper"')
+    before = before.replace('"strategy": "anova"', '"strategy": "grasp"')
+    assert written == {**json.loads(before), "v": 2}
 
 
 @pytest.mark.parametrize("name", ["interrupted", "running"])

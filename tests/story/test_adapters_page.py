@@ -191,7 +191,7 @@ def test_a_program_that_goes_away_fails_its_runs_and_not_the_sweep(
     with started(page, "python", tmp_path) as url:
         assert cli("init", "gone.toml", "--adapter", url)[0] == 0
     code, out, err = cli("sweep", "gone.toml", "--runs", "2", "--initial", "2", "--json")
-    assert code == 3, err
+    assert code == 4, err
     assert json.loads(out)["runs"] == {"submitted": 2, "completed": 0, "failed": 2}
     code, _, err = cli("init", "other.toml", "--adapter", url)
     assert code == 2

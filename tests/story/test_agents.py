@@ -25,7 +25,7 @@ seed = 9
 replications = 6
 workers = 1
 tables = ["rugged.csv", "failing.csv"]
-strategies = ["grasp", {name = "random"}]
+strategies = ["copper", {name = "random"}]
 kinds = ["follower"]
 
 [stop]
@@ -78,7 +78,7 @@ def test_kinds_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (None, "cannot read the study 'none.toml'"),
         ('tables = ["gone.csv"]', "gone.csv"),
         ('tables = ["rugged.csv"]\nstrategies = ["gasp"]', "no strategy 'gasp'"),
-        ('tables = ["rugged.csv"]\nstrategies = [{name = "grasp", bta = 1}]', "no option 'bta'"),
+        ('tables = ["rugged.csv"]\nstrategies = [{name = "copper", bta = 1}]', "no option 'bta'"),
     ],
 )
 def test_bad_input_is_one_sentence_and_code_2(
@@ -96,7 +96,7 @@ def test_bad_input_is_one_sentence_and_code_2(
 def test_from_python_an_analyst_is_one_call() -> None:
     truth = Truth.of(Lookup.read("rugged.csv"))
     clock, streams = SimulatedClock(), EpisodeStreams((1,))
-    session = open_session(truth.application, store=MemoryStore(), clock=clock, strategy="grasp")
+    session = open_session(truth.application, store=MemoryStore(), clock=clock, strategy="copper")
     analyst = Analyst(Insight("good"), confidence=40)
     ended = analyst.play(
         session,

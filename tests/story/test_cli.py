@@ -253,7 +253,7 @@ BAD_CALLS = {
     "unknown order": (("sweep", "--order", "fcfc"), "did you mean 'fcfs'"),
     "unknown order among levels": (("sweep", "--order", "fcfs,sjg"), "did you mean 'sjf'"),
     "unknown strategy": (("sweep", "--strategy", "grsp"), "did you mean 'grasp'"),
-    "beta out of bounds": (("sweep", "--strategy", "grasp", "--option", "beta=1.5"), "beta"),
+    "beta out of bounds": (("sweep", "--strategy", "copper", "--option", "beta=1.5"), "beta"),
     "no runs": (("sweep", "--runs", "0"), "runs"),
     "unknown parameter": (("sweep", "--include", "smal_procs=3"), "small_procs"),
     "value outside the space": (("sweep", "--include", "small_procs=99999"), "99999"),

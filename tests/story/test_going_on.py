@@ -125,7 +125,7 @@ def test_the_journal_shows_every_decision(cli: Cli, table: Path) -> None:
 
 def test_a_warning_is_said_and_answered(cli: Cli, table: Path) -> None:
     sweep = ("sweep", "--table", str(table), "--runs", "9", "--initial", "5", "--batch", "1",
-             "--strategy", "grasp")  # fmt: skip
+             "--strategy", "copper")  # fmt: skip
     code, _, err = cli(*sweep, "--warnings", "accept")
     assert code == 0
     assert "warning" in err
@@ -139,7 +139,7 @@ def test_a_warning_is_said_and_answered(cli: Cli, table: Path) -> None:
 def test_suggest_says_the_warning(cli: Cli, tmp_path: Path) -> None:
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x in range(12) for y in range(12))
     (tmp_path / "bowl.csv").write_text(f"x,y,objective\n{rows}")
-    sweep = ("sweep", "--table", "bowl.csv", "--runs", "32", "--seed", "3", "--strategy", "grasp")
+    sweep = ("sweep", "--table", "bowl.csv", "--runs", "32", "--seed", "3", "--strategy", "copper")
     assert cli(*sweep, "--warnings", "wait")[0] == 0
     _, out, _ = cli("suggest", "--json")
     assert "too few" in json.loads(out)["warning"]

@@ -157,7 +157,7 @@ def test_an_additive_space_has_no_interactions() -> None:
 
 
 def test_ours_never_repeat_and_end_when_nothing_is_left(problem: Problem) -> None:
-    for text in ("random", "grasp", "grasp:effects=least_squares", "grasp:exploitation=0.7"):
+    for text in ("random", "copper", "copper:effects=least_squares", "copper:exploitation=0.7"):
         told = play(problem, Method.parse(text), 3, 50, python="", to_optimum=False)
         proposals = [int(index) for index in told["proposals"].split()]
         assert sorted(proposals) == list(range(problem.space.size)), text
@@ -294,8 +294,8 @@ def test_a_peer_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("grasps", "no method 'grasps'; there are the strategies"),
         ("tpe:seed=1", "the peer 'tpe' has no option 'seed'; it has failed"),
         ("smac:failed=fail", "it has none"),
-        ("grasp:beta", "option 'beta' without a value"),
-        ("grasp:beta=2", "must be a number from 0 to 1"),
+        ("copper:beta", "option 'beta' without a value"),
+        ("copper:beta=2", "must be a number from 0 to 1"),
     ],
 )
 def test_methods_that_cannot_be(text: str, sentence: str) -> None:
@@ -304,8 +304,8 @@ def test_methods_that_cannot_be(text: str, sentence: str) -> None:
 
 
 def test_a_method_is_read_as_written() -> None:
-    method = Method.parse("grasp:beta=0.9:effects=blocks")
-    assert (method.name, method.options) == ("grasp", {"beta": 0.9, "effects": "blocks"})
+    method = Method.parse("copper:beta=0.9:effects=blocks")
+    assert (method.name, method.options) == ("copper", {"beta": 0.9, "effects": "blocks"})
     assert not method.is_peer
     assert all(Method.parse(name).is_peer for name in PACKAGES)
     assert set(OPTIONS) <= set(PACKAGES)
@@ -324,18 +324,18 @@ def test_results_are_put_together(
         search.main()
         return str(capsys.readouterr().out)
 
-    files = [tmp_path / "random.json", tmp_path / "grasp.json", tmp_path / "both.json"]
+    files = [tmp_path / "random.json", tmp_path / "copper.json", tmp_path / "both.json"]
     run("--methods", "random", "--budget", "6", "--seeds", "0-2", "--json", str(files[0]))
-    run("--methods", "grasp", "--budget", "6", "--seeds", "0", "--json", str(files[1]))
-    more = run("--methods", "grasp", "--budget", "6", "--seeds", "0-1", "--resume", "--jobs", "2",
+    run("--methods", "copper", "--budget", "6", "--seeds", "0", "--json", str(files[1]))
+    more = run("--methods", "copper", "--budget", "6", "--seeds", "0-1", "--resume", "--jobs", "2",
                "--json", str(files[1]))  # fmt: skip
-    assert "| grasp | copperline | 2 |" in more
+    assert "| copper | copperline | 2 |" in more
     told = run(
-        "--methods", "random,grasp", "--budget", "6", "--seeds", "0-9", "--against", "grasp",
+        "--methods", "random,copper", "--budget", "6", "--seeds", "0-9", "--against", "copper",
         "--only-known", "--from", str(files[0]), "--from", str(files[1]), "--json", str(files[2]),
     )  # fmt: skip
     assert "| random | copperline | 3 |" in told
-    assert "| measured: runs of grasp / runs of |" in told
+    assert "| measured: runs of copper / runs of |" in told
     steps = [json.loads(path.read_text())["steps"] for path in files]
     assert steps[2] == steps[0] | steps[1]
     assert len(steps[2]) == 5

@@ -37,7 +37,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened(store: SqliteStore) -> Session:
-    return open_session(Bowl(), store=store, sla=Sla(9), experiment_id="bowl", strategy="grasp")
+    return open_session(Bowl(), store=store, sla=Sla(9), experiment_id="bowl", strategy="copper")
 
 
 def change_budget(path: Path, runs: int) -> None:

@@ -36,7 +36,7 @@ def test_what_if_tells_and_records_nothing(
     store: SqliteStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = store.load("hills")
-    words = ["--exploitation", "0.5", "--runs", "80", "--close", "mode=bad", "--strategy", "anova"]
+    words = ["--exploitation", "0.5", "--runs", "80", "--close", "mode=bad", "--strategy", "grasp"]
     assert run(["what-if", *words]) == 0
     told = capsys.readouterr().out
     assert told.startswith("The chance to reach the goal would rise from ")
@@ -44,12 +44,12 @@ def test_what_if_tells_and_records_nothing(
     assert run(["what-if", *words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     thought = load_session(store, "hills").what_if(
-        exploitation=0.5, max_runs=80, close=[("mode", "bad")], strategy="anova"
+        exploitation=0.5, max_runs=80, close=[("mode", "bad")], strategy="grasp"
     )
     assert found["sentence"] == thought.sentence == told.splitlines()[0]
     assert thought.after.goal is not None
     assert found["after"]["goal"]["chance"] == thought.after.goal.chance
-    assert len(found["suggestions"]) == strategy_entry("anova").batch
+    assert len(found["suggestions"]) == strategy_entry("grasp").batch
     assert all(one["values"]["mode"] == "good" for one in found["suggestions"])
     assert sum(one["runs"] for one in found["inside"]) + found["outside"] == 80 - len(
         load_session(store, "hills").experiment.runs
@@ -211,7 +211,7 @@ def test_a_sweep_waits_at_a_warning_until_it_is_answered(
     monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "waiting.db"))
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + y}\n" for x in range(20) for y in range(20))
     (tmp_path / "table.csv").write_text(f"x,y,objective\n{rows}")
-    words = ["--table", "table.csv", "--goal", "-50", "--strategy", "grasp", "--runs", "50"]
+    words = ["--table", "table.csv", "--goal", "-50", "--strategy", "copper", "--runs", "50"]
     assert run(["sweep", *words, "--warnings", "wait", "--name", "waits"]) == 0
     told = capsys.readouterr().out
     assert "warning: " in told

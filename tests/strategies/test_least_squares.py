@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from strategies import (
     METHODS,
+    Copper,
     DesignModel,
-    Grasp,
     Knowledge,
     Observation,
     OptionError,
@@ -19,7 +19,7 @@ from strategies import (
     ParameterSpace,
     least_squares_effects,
 )
-from strategies.samplers.grasp import reduced_candidate_list
+from strategies.samplers.copper import reduced_candidate_list
 from strategies.samplers.strategy import construction_reason
 from tests.draw.spaces import grid, histories, observe_all, spaces
 
@@ -200,7 +200,7 @@ def test_an_unknown_method_is_refused_in_a_sentence() -> None:
     with pytest.raises(OptionError, match="allowed are means, blocks, least_squares"):
         DesignModel.fit(SPACE, (), method="anova")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="allowed are means, blocks, least_squares"):
-        Grasp(effects="anova")  # type: ignore[arg-type]
+        Copper(effects="anova")  # type: ignore[arg-type]
 
 
 def test_grasp_names_levels_that_have_runs_but_no_effect() -> None:
@@ -215,7 +215,7 @@ def test_grasp_names_levels_that_have_runs_but_no_effect() -> None:
         "p0=1 has runs, but no runs to compare with yet."
     )
     assert "p0=2 is untried" in construction_reason(model, space.configuration(7), 1.0)
-    batch = Grasp(beta=1.0, neighbours=0, effects="blocks").suggest(
+    batch = Copper(beta=1.0, neighbours=0, effects="blocks").suggest(
         2, Knowledge(space, history), np.random.default_rng(1)
     )
     assert {s.configuration.level_ids[1] for s in batch} <= {1, 2}  # 0 is known to be worse

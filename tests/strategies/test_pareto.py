@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import (
-    Grasp,
+    Copper,
     Knowledge,
     Observation,
     ObservationError,
@@ -83,7 +83,7 @@ def test_a_missing_second_quality_is_refused() -> None:
     with pytest.raises(ObservationError, match="has no second quality"):
         pareto_front(alone)
     with pytest.raises(ObservationError, match="has no second quality"):
-        ScalarisedStrategy(Grasp()).suggest(1, Knowledge(SPACE, alone), np.random.default_rng(1))
+        ScalarisedStrategy(Copper()).suggest(1, Knowledge(SPACE, alone), np.random.default_rng(1))
 
 
 def test_the_hypervolume_by_hand() -> None:
@@ -179,7 +179,7 @@ def test_the_eleven_weights_come_equally_often() -> None:
 
 def test_without_an_observation_it_is_the_base() -> None:
     rng, other = np.random.default_rng(1), np.random.default_rng(1)
-    assert ScalarisedStrategy(Grasp()).suggest(4, Knowledge(SPACE), rng) == Grasp().suggest(
+    assert ScalarisedStrategy(Copper()).suggest(4, Knowledge(SPACE), rng) == Copper().suggest(
         4, Knowledge(SPACE), other
     )
 
@@ -192,7 +192,7 @@ def test_it_goes_where_the_weights_pull() -> None:
         for one in observe_all(space, [(0, 0), (1, 0), (2, 0)], [0.0, 1.0, 2.0])
     )
     seen: dict[float, set[int]] = {}
-    for s in ScalarisedStrategy(Grasp(beta=1.0)).suggest(
+    for s in ScalarisedStrategy(Copper(beta=1.0)).suggest(
         18, Knowledge(space, ones), np.random.default_rng(1)
     ):
         if s.kind == "construction":

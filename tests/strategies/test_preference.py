@@ -7,9 +7,9 @@ import pytest
 
 from strategies import (
     Configuration,
+    Copper,
     Exclusion,
     ExploitationStrategy,
-    Grasp,
     Knowledge,
     OptionError,
     Parameter,
@@ -77,14 +77,14 @@ def test_several_preferred_levels_are_named_as_the_configuration_has_them() -> N
 def test_without_a_preference_it_is_the_base() -> None:
     for space in (grid(4, 4), grid(2).preferring("p0", 0).preferring("p0", 1)):
         knowledge = Knowledge(space, observe_all(space, [space.configuration(0).level_ids]))
-        base = Grasp().suggest(1, knowledge, np.random.default_rng(5))
-        assert PreferenceStrategy(Grasp()).suggest(1, knowledge, np.random.default_rng(5)) == base
+        base = Copper().suggest(1, knowledge, np.random.default_rng(5))
+        assert PreferenceStrategy(Copper()).suggest(1, knowledge, np.random.default_rng(5)) == base
 
 
 def test_neighbours_are_numbered_in_the_whole_batch_and_keep_what_is_said_of_them() -> None:
     history = observe_all(SPACE, [(3, 3), (7, 7), (1, 2)], [3.0, 9.0, 1.0])
     strategy = PreferenceStrategy(
-        ExploitationStrategy(Grasp(neighbours=2), 0.5, RegionRule(min_samples=2)), 0.5
+        ExploitationStrategy(Copper(neighbours=2), 0.5, RegionRule(min_samples=2)), 0.5
     )
     numbered = 0
     for seed in range(10):
@@ -102,7 +102,7 @@ def test_neighbours_are_numbered_in_the_whole_batch_and_keep_what_is_said_of_the
 @pytest.mark.parametrize("share", [-0.1, 1.1, True, None, "half", float("nan")])
 def test_a_share_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(OptionError, match="from 0 to 1"):
-        PreferenceStrategy(Grasp(), share)
+        PreferenceStrategy(Copper(), share)
 
 
 def test_closing_holds_inside_the_preferred_part() -> None:

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from strategies import (
-    Grasp,
+    Copper,
     OptionError,
     RandomSearch,
     StrategyEntry,
@@ -25,22 +25,22 @@ def declare(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
 
 
 def test_names_and_options() -> None:
-    assert strategy_names()[:3] == ("anova", "grasp", "random")
-    assert make_strategy("grasp", beta=1) == Grasp(beta=1.0)
+    assert strategy_names()[:3] == ("grasp", "copper", "random")
+    assert make_strategy("copper", beta=1) == Copper(beta=1.0)
     with pytest.raises(
         UnknownStrategyError, match=r"no strategy 'gasp'; did you mean 'grasp'\? Kn"
     ):
         make_strategy("gasp")
     with pytest.raises(OptionError, match=r"no option 'bta'; did you mean 'beta'\?"):
-        make_strategy("grasp", bta=0.5)
+        make_strategy("copper", bta=0.5)
     with pytest.raises(
-        OptionError, match=r"'beta' of strategy 'grasp' is 1\.5; it must be a number fr"
+        OptionError, match=r"'beta' of strategy 'copper' is 1\.5; it must be a number fr"
     ):
-        make_strategy("grasp", beta=1.5)
-    with pytest.raises(OptionError, match="'beta' of strategy 'grasp' is nan"):
-        make_strategy("grasp", beta=float("nan"))
+        make_strategy("copper", beta=1.5)
+    with pytest.raises(OptionError, match="'beta' of strategy 'copper' is nan"):
+        make_strategy("copper", beta=float("nan"))
     with pytest.raises(OptionError, match="a whole number from 0 on"):
-        make_strategy("grasp", neighbours=2.5)
+        make_strategy("copper", neighbours=2.5)
 
 
 def test_a_third_party_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,8 +51,8 @@ def test_a_third_party_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_name_claimed_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    declare(monkeypatch, ("grasp", "elsewhere:ENTRY"))
-    with pytest.raises(StrategyError, match="'grasp' is registered twice"):
+    declare(monkeypatch, ("copper", "elsewhere:ENTRY"))
+    with pytest.raises(StrategyError, match="'copper' is registered twice"):
         make_strategy("random")
     declare(monkeypatch, ("third", "one:ENTRY"), ("third", "two:ENTRY"))
     with pytest.raises(StrategyError, match=r"registered twice \(again by 'two:ENTRY'\)"):

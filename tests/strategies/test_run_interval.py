@@ -12,9 +12,9 @@ from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
 from benchmarks.coverage import fit, program
 from strategies import (
-    Anova,
     AnovaModel,
     Configuration,
+    Grasp,
     Knowledge,
     Observation,
     Parameter,
@@ -65,7 +65,7 @@ def steered(seed: int, n: int = 40) -> tuple[list[bool], list[int], list[Observa
     observations: list[Observation] = []
     inside = []
     for i in range(n):
-        suggestion = Anova().suggest(1, Knowledge(TRAINING, tuple(observations)), rng)[0]
+        suggestion = Grasp().suggest(1, Knowledge(TRAINING, tuple(observations)), rng)[0]
         quality = -(loss(suggestion.configuration) + 0.03 * noise.standard_normal())
         if i >= 10:
             assert suggestion.interval is not None
@@ -185,15 +185,15 @@ def test_the_fit_finds_the_quantiles_of_a_normal_distribution() -> None:
 
 def test_an_interval_is_called_by_its_measured_level(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = shipped().weights
-    held = {"anova, chosen": LEVEL - 0.04, "grasp, chosen": 0.81, "grasp, random": 0.95}
+    held = {"grasp, chosen": LEVEL - 0.04, "copper, chosen": 0.81, "copper, random": 0.95}
     monkeypatch.setattr(run_interval, "shipped", lambda: IntervalCoefficients("", weights, held))
-    assert interval_words("anova", "chosen") == "95 % interval"
-    assert interval_words("grasp", "chosen") == "interval that holds about 8 in 10 runs"
-    assert interval_words("not measured", "chosen") == interval_words("grasp", "chosen")
-    assert interval_words("grasp", "random") == "95 % interval"
+    assert interval_words("grasp", "chosen") == "95 % interval"
+    assert interval_words("copper", "chosen") == "interval that holds about 8 in 10 runs"
+    assert interval_words("not measured", "chosen") == interval_words("copper", "chosen")
+    assert interval_words("copper", "random") == "95 % interval"
 
 
-@pytest.mark.parametrize("strategy", ["anova", "grasp", "random"])
+@pytest.mark.parametrize("strategy", ["grasp", "copper", "random"])
 def test_a_stored_suggestion_states_the_interval_that_pages_show(strategy: str) -> None:
     bowl = Bowl()
     session = open_session(

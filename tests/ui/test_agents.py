@@ -25,7 +25,7 @@ replications = 7
 workers = 2
 applications = ["flood", "scheduling"]
 tables = ["{table}"]
-strategies = ["random", {{name = "grasp", beta = 0.75}}]
+strategies = ["random", {{name = "copper", beta = 0.75}}]
 kinds = ["analyst", "follower"]
 insights = ["bad"]
 confidences = [20, 40]
@@ -108,7 +108,7 @@ def test_the_first_sight_tells_what_to_do_and_is_ready_to_play(store: Path) -> N
 
 def test_the_file_follows_the_fields(store: Path) -> None:
     page = page_of(store)
-    sound(page.multiselect(key=f"{FIELD}strategies").set_value(["grasp", "anova"]).run())
+    sound(page.multiselect(key=f"{FIELD}strategies").set_value(["copper", "grasp"]).run())
     sound(page.multiselect(key=f"{FIELD}confidences").set_value(["5", "95"]).run())
     sound(page.number_input(key=f"{FIELD}replications").set_value(3).run())
     sound(page.selectbox(key=f"{FIELD}accepts").set_value("sometimes").run())
@@ -116,7 +116,7 @@ def test_the_file_follows_the_fields(store: Path) -> None:
     sound(page.radio(key=f"{FIELD}ends").set_value("budget").run())
     sound(page.multiselect(key=f"{FIELD}exploitation").set_value(["no level", "0.66"]).run())
     study, _ = parse_study(file_on(page), "x", Path(), lambda asked: Path(asked.name))
-    assert [str(one) for one in study.strategies] == ["grasp", "anova"]
+    assert [str(one) for one in study.strategies] == ["copper", "grasp"]
     assert (study.confidences, study.replications) == ((5, 95), 3)
     assert study.manner.acceptance == 0.3
     assert (study.stop.runs, study.stop.exploitation) == ((10, 25), (None, 0.66))
@@ -206,7 +206,7 @@ def test_a_study_file_fills_everything_in(store: Path) -> None:
     sound(page.text_area(key="agents-pasted").set_value(text).run())
     press(page, "agents-fill")
     assert file_on(page) == told.text.rstrip()
-    assert page.multiselect(key=f"{FIELD}strategies").value == ["random", "grasp (beta 0.75)"]
+    assert page.multiselect(key=f"{FIELD}strategies").value == ["random", "copper (beta 0.75)"]
     assert any("learner.rate" in one.value for one in page.caption), "what no field shows is named"
 
 

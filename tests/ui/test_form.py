@@ -172,7 +172,7 @@ def forms(draw: st.DrawFn) -> Form:
         terms=draw(
             st.sampled_from([SlaFields(), SlaFields("3", True, "10m"), SlaFields(per_hour="0.5")])
         ),
-        strategy=draw(st.sampled_from(["anova", "random", "grasp"])),
+        strategy=draw(st.sampled_from(["grasp", "random", "copper"])),
         seed=draw(st.integers(0, 9)),
         workers=1,
         program=program,
@@ -297,7 +297,7 @@ def test_the_tables_of_ones_own_program() -> None:
             "unit": "ms",
             "constraints": [{"measure": "memory_mb", "at_most": 600.0}],
         },
-        "strategy": {"name": "anova"},
+        "strategy": {"name": "grasp"},
         "parameters": [
             {
                 "name": "size", "levels": [1, 2, 4], "unit": "MB",
@@ -435,7 +435,7 @@ def test_every_path_of_a_sweep_file_is_absolute_in_what_is_shown(tmp_path: Path)
     assert preview(Form("file", text=toml_text(here))) == toml_text(here)
 
 
-@pytest.mark.parametrize("strategy", [{"name": "graps"}, {"name": "anova", "start": -1}])
+@pytest.mark.parametrize("strategy", [{"name": "graps"}, {"name": "grasp", "start": -1}])
 def test_a_strategy_that_cannot_be_stays_in_its_file_to_be_refused(
     strategy: dict[str, Any], tmp_path: Path
 ) -> None:

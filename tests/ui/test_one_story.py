@@ -199,7 +199,7 @@ def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
     cells = [(x, y) for x in range(12) for y in range(12)]
     rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x, y in cells)
     table.write_text(f"x,y,objective\n{rows}")
-    opened = open_from(Form("table", str(table), runs=32, seed=3, strategy="grasp"), store)
+    opened = open_from(Form("table", str(table), runs=32, seed=3, strategy="copper"), store)
     opened.session.set_auto_steering(AutoSteering(4, 4, answer))
     page = until_done(press(at_page(opened.session.id), "start-runs"), store)
     steered = SqliteStore(store).load(page.session_state["experiment"])
@@ -217,7 +217,7 @@ def test_a_command_and_a_service_that_steers_end_in_the_same_journal(
         "--warnings",
         answer,
         "--strategy",
-        "grasp",
+        "copper",
     ]
     assert run(["sweep", "--table", str(table), *options, "--store", str(other)]) == 0
     event_log = SqliteStore(other)

@@ -124,7 +124,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         page.get_by_text("Strategy and steering").click()
         person.says("Seed of all random choices")
         person.choose("Strategy", "random")
-        person.choose("Strategy", "grasp")
+        person.choose("Strategy", "copper")
         person.fill("Seed of all random choices", "3")
         person.press("Try one run")
         person.says("The current configuration was run once. Nothing was stored.")

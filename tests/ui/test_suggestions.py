@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 NAME = "bowl"
 
 
-def opened(done: int = 4, runs: int | None = 20, strategy: str = "grasp", **more: Any) -> Session:
+def opened(done: int = 4, runs: int | None = 20, strategy: str = "copper", **more: Any) -> Session:
     bowl = Bowl(baseline=TODAY)
     session = open_session(
         bowl, store=MemoryStore(), sla=Sla(runs), clock=TickingClock(), experiment_id=NAME,
@@ -380,7 +380,7 @@ def test_just_others() -> None:
 
 
 def test_the_riskiest_is_named_and_left_out() -> None:
-    session = with_batch(strategy="anova")
+    session = with_batch(strategy="grasp")
     page = ask(staged(suggestions.page, session), "too risky")
     assert "The riskiest is no. " in told(page)
     page = press(page, "leave-risky")
@@ -422,7 +422,7 @@ def test_what_is_known_to_be_bad_is_closed_or_excluded_and_others_come() -> None
 
 
 def test_the_explanation_tells_levels_and_reason() -> None:
-    session = with_batch(strategy="anova")
+    session = with_batch(strategy="grasp")
     page = press(staged(suggestions.page, session), "explain")
     suggestion = session.experiment.batches[0].suggestions[0]
     assert suggestion.reason in told(page)
@@ -493,11 +493,11 @@ def test_an_address_of_another_batch_or_a_broken_one_is_not_read() -> None:
 
 def test_the_same_through_a_service(tmp_path: Path) -> None:
     for begin in remote(tmp_path):
-        session = begin(Bowl(baseline=TODAY), sla=Sla(20), strategy="grasp", seed=2)
+        session = begin(Bowl(baseline=TODAY), sla=Sla(20), strategy="copper", seed=2)
         page = staged(suggestions.page, session)
         (how,) = page.segmented_control
         page = press(sound(how.set_value("latin_hypercube").run()), "suggest")
-        assert session.experiment.steering.strategy == "grasp"
+        assert session.experiment.steering.strategy == "copper"
         page = edit(page, {0: {"take": False}})
         name = session.id
         for key, value in free(session).items():

@@ -50,7 +50,7 @@ def ran() -> tuple[Event, ...]:
     """Twenty results of a budget of 50, with two regions and a goal that nothing reaches."""
     session = open_session(
         Hills(), store=MemoryStore(), sla=Sla(50, goal=0.0), clock=TickingClock(),
-        strategy="grasp", experiment_id="hills",
+        strategy="copper", experiment_id="hills",
     )  # fmt: skip
     session.submit(session.initial_evaluation(12))
     session.run_queued(SerialExecutor(Hills()))
@@ -134,7 +134,7 @@ def changes(events: tuple[Event, ...]) -> list[dict[str, object]]:
         ({"goal": "4"}, {"goal": 4.0}),
         ({"goal": ""}, {"goal": "none"}),
         ({"goal": "100"}, {"goal": 100.0}),
-        ({"strategy": "anova"}, {"strategy": "anova"}),
+        ({"strategy": "grasp"}, {"strategy": "grasp"}),
         ({"deadline": "8s"}, {"deadline_s": 1_000_108.0}),
         ({"budget": 20}, {"max_runs": 20}),
         (
@@ -577,7 +577,7 @@ def test_a_change_between_asking_and_the_answer_stops_it(session: Session) -> No
     page = press(page, "sure")
     assert session.events() == events
     assert not [one for one in page.button if one.key == "what-if-sure"]
-    assert "strategy: grasp" in page.warning[0].value
+    assert "strategy: copper" in page.warning[0].value
     assert page.number_input(key=at(page, "budget")).value == 60
 
 
@@ -639,5 +639,5 @@ def test_what_is_filled_in_stays_when_the_page_is_left(session: Session) -> None
 def test_every_strategy_can_be_thought_of(session: Session) -> None:
     page = staged(what_if.page, session)
     box = page.selectbox(key=at(page, "strategy"))
-    assert box.value == "grasp"
+    assert box.value == "copper"
     assert all(strategy_entry(name).summary in (box.help or "") for name in box.options)

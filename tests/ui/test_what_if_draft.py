@@ -22,7 +22,7 @@ from assistant.ui.pages.what_if_comparison import (
 NOW_S = 1_700_000_000.0
 SEEN = (
     Sla(50, NOW_S + 7200.4, 20.0, Tariff("EUR", 0.5), goal=12000.0),
-    Steering("grasp", {}, 0.333),
+    Steering("copper", {}, 0.333),
 )
 NUMBERS = st.integers(-(10**6), 10**6).map(str) | st.floats(-1e6, 1e6).map(repr)
 MOMENTS = st.integers(0, 4_000_000_000).map(float)
@@ -47,7 +47,7 @@ def drafts(draw: st.DrawFn) -> WhatIfDraft:
         deadline=deadline,
         deadline_s=deadline_s,
         cost=draw(st.none() | NUMBERS),
-        strategy=draw(st.none() | st.sampled_from(["grasp", "anova"])),
+        strategy=draw(st.none() | st.sampled_from(["copper", "grasp"])),
         weights=tuple(draw(st.lists(weights, max_size=3))),
     )
 
@@ -101,8 +101,8 @@ def test_a_deadline_is_a_time_from_now_or_a_moment(text: str, at_s: float | None
         WhatIfDraft(deadline=moment(NOW_S + 7200.4), deadline_s=None),
         WhatIfDraft(deadline="2h", deadline_s=NOW_S + 7201.0),
         WhatIfDraft(cost="20"),
-        WhatIfDraft(strategy="grasp"),
-        WhatIfDraft(50, 33, "12000", None, None, "20.0", "grasp"),
+        WhatIfDraft(strategy="copper"),
+        WhatIfDraft(50, 33, "12000", None, None, "20.0", "copper"),
     ],
 )
 def test_what_is_so_already_is_no_question(draft: WhatIfDraft) -> None:
@@ -121,7 +121,7 @@ def test_what_is_so_already_is_no_question(draft: WhatIfDraft) -> None:
         WhatIfDraft(deadline="", deadline_s=None),
         WhatIfDraft(deadline="2h", deadline_s=NOW_S + 7300.0),
         WhatIfDraft(cost=""),
-        WhatIfDraft(strategy="anova"),
+        WhatIfDraft(strategy="grasp"),
         WhatIfDraft(weights=(((1, 2), 1.0),)),
     ],
 )

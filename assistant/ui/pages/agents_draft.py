@@ -58,7 +58,7 @@ class StudyDraft:
     log: str = ""
     first: int | None = None
     tables: str = ""
-    strategies: tuple[str, ...] = ("grasp",)
+    strategies: tuple[str, ...] = ("copper",)
     kinds: tuple[str, ...] = ("analyst",)
     insights: tuple[str, ...] = ("good", "none", "bad")
     confidences: tuple[str, ...] = ("0", "50", "100")

@@ -1,4 +1,4 @@
-"""GRASP in kernel text suggests what `strategies.Grasp` suggests, in its order."""
+"""GRASP in kernel text suggests what `strategies.Copper` suggests, in its order."""
 
 import numpy as np
 import pytest
@@ -15,15 +15,15 @@ from agents.compiled.space_arrays import (
     strategy_arrays,
 )
 from strategies import (
+    Copper,
     Failure,
-    Grasp,
     Knowledge,
     Observation,
     Parameter,
     ParameterSpace,
     RandomSearch,
 )
-from strategies.samplers import grasp as paper
+from strategies.samplers import copper as paper
 from strategies.space import parameter_space as spaces
 from tests.draw.spaces import parameters
 
@@ -44,7 +44,7 @@ def search_both(space: ParameterSpace, rng: np.random.Generator, rounds: int) ->
     n, seed = int(rng.integers(1, 9)), int(rng.integers(2**60))
     ground = space_arrays_of(space.parameters, quality)
     kept = space_arrays.neighbour_cache(ground, int(rng.choice([500, space_arrays.MOST_BYTES])))
-    ours, theirs = strategy_arrays(ground, n + max(neighbours, 1)), Grasp(beta, neighbours)
+    ours, theirs = strategy_arrays(ground, n + max(neighbours, 1)), Copper(beta, neighbours)
     observations: list[Observation] = []
     failures: list[Failure] = []
     suggested: list[int] = []
