@@ -429,8 +429,8 @@ def _advise_by_paper(
     """Return a warning by the paper's rule with a proposal; None if none is due.
 
     It is due when the forecast is a miss and the share `WarningPolicy.warn_from` of the budget is
-    spent. It is repeated only when more runs are missing or the settings changed. Where all runs
-    go inside the regions already, it can only propose more runs or fewer levels.
+    spent. It is repeated only when more runs are missing or the settings changed, and not once all
+    runs go inside the regions on its advice: it has nothing else to propose.
     """
     policy, steering = experiment.warning_policy, experiment.steering
     if not experiment.sla.is_limited or not _is_late(experiment):
@@ -463,7 +463,11 @@ def _is_late(experiment: Experiment) -> bool:
 def _is_time(experiment: Experiment, paper: PaperForecast) -> bool:
     """Return whether the warning is the first, or something changed since the last one."""
     last = next((one for one in reversed(experiment.warnings) if one.basis == "paper"), None)
-    if last is None or last.forecast.at_s < experiment.settings_changed_s:
+    if last is None:
+        return True
+    if last.exploitation == 1.0 and experiment.steering.exploitation == 1.0:
+        return False
+    if last.forecast.at_s < experiment.settings_changed_s:
         return True
     is_worse = (paper.shortfall or 0) > (last.forecast.shortfall or 0)
     return is_worse and paper.executed >= last.forecast.executed + REMIND_AFTER

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from assistant.cli.console import (
+    OUT,
     Json,
     StoreOption,
     store_path,
@@ -78,25 +79,38 @@ from strategies import DEFAULT_STRATEGY, Level
 
 DEMO: dict[str, Any] = {
     "name": "demo",
-    "application": {"kind": "scheduling", "levels": {"order": ["fcfs", "sjf"]}},
+    "application": {
+        "kind": "scheduling",
+        "procs": 88,
+        "levels": {
+            "order": ["fcfs", "sjf", "saf", "lxf"],
+            "backfill": ["easy", "conservative", "none"],
+        },
+    },
+    "warnings": "accept",
 }
 
 
 def demo(
     runs: Annotated[int, typer.Option(help="Budget of runs.")] = 40,
     seed: Annotated[int, typer.Option(help="Seed of the workload and of all random choices.")] = 3,
+    strategy: Annotated[str, typer.Option(help="Strategy; copper is the paper's loop.")] = "copper",
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Steer the built-in example: a generated job log on a cluster of 128 processors.
+    """Steer the built-in example: a generated job log on a cluster of 88 processors.
 
-    Which part of the cluster should be kept for small jobs, which jobs are small, and in which
-    order should jobs wait? There are thousands of combinations; the demo runs a few dozen.
+    In which order should jobs wait, how should gaps be filled, and which part of the cluster should
+    be kept for small jobs? There are thousands of combinations; the demo runs a few dozen.
     """
-    tables = {**DEMO, "runs": runs, "seed": seed}
+    tables = {**DEMO, "runs": runs, "seed": seed, "strategy": {"name": strategy}}
     target = report or Path("copperline-out") / "demo.html"
-    return _steer(tables, "demo", [], store, target, as_json)
+    code = _steer(tables, "demo", [], store, target, as_json)
+    if code == 0 and not as_json:
+        OUT.print("See it: copperline app")
+        OUT.print("Your program: copperline init")
+    return code
 
 
 def sweep(
