@@ -70,7 +70,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
         "cannot be used: no such table",
     ),
     "G96 an event of a newer version": (
-        changed("UPDATE event SET body = replace(body, '\"v\": 2', '\"v\": 99')"), "newer one that"),
+        changed("UPDATE event SET body = replace(body, '\"v\": 2', '\"v\": 9')"), "newer one that"),
     "G96 an event that is none": (changed("UPDATE event SET body = '[]'"), "not an event"),
     "G96 NaN in an event": (
         changed("UPDATE event SET body = replace(body, '1000001.0', '1e999') WHERE position = 0"),
