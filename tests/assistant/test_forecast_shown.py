@@ -283,7 +283,7 @@ def test_a_report_on_the_way_tells_the_chance_the_fan_and_the_terms() -> None:
     text = section(render_html(data))
     assert data.forecast.headline in text
     assert "runs: 24 of 60 ended, 36 left" in text
-    assert "paper&#39;s rule (uncalibrated)" in text
+    assert "Copper&#39;s rule (not calibrated)" in text
     assert text.count("<svg") == 3  # the chance, the fan, the chance over runs; no deadline
     assert "; it was" not in text
     session.change_budget(Sla(60, deadline_s=1_000_000.0 + 5_000.0, goal=3.0))

@@ -201,17 +201,16 @@ def test_ends_without_an_end() -> None:
 
 def test_the_papers_rule_is_marked_and_promises_nothing() -> None:
     assert paper_words(PAPER) == (
-        "By the paper's rule (uncalibrated): unknown. There is no region of good results yet."
+        "Copper's rule (not calibrated): unknown, since there is no region of good results yet."
     )
     planned = replace(PAPER, basis="plan")
     assert paper_words(planned) == (
-        "By the paper's rule (uncalibrated): a miss. 77 runs pending of your plan, 38 still to "
-        "start: 39 too few."
+        "Copper's rule (not calibrated): 77 planned configurations untested, 38 runs left: "
+        "39 too few."
     )
     fits = replace(planned, pending=30, shortfall=-8)
     assert paper_words(fits) == (
-        "By the paper's rule (uncalibrated): no miss. 30 runs pending of your plan, 38 still to "
-        "start."
+        "Copper's rule (not calibrated): 30 planned configurations untested, 38 runs left: enough."
     )
     nothing = replace(PAPER, remaining=None, remaining_by_runs=None)
     assert "no budget of runs, deadline or cost limit is set" in paper_words(nothing)

@@ -58,7 +58,7 @@ def test_it_says_the_headline_the_terms_the_fan_and_the_papers_rule(
     assert re.search(r"runs +20 of 60 ended +40", out)
     assert "after 40 more" in out
     assert "1 in 10 better than" in out
-    assert "By the paper's rule (uncalibrated)" in out
+    assert "Copper's rule (not calibrated)" in out
 
 
 def test_the_object_has_every_number_and_the_chart(cli: Cli, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_banner_says_how_the_goal_stands(
     text = headline(ForecastSubject.of(session.experiment), seen)
     page = shown(session)
     assert text in banner(page, kind)
-    assert any("By the paper's rule (uncalibrated)" in caption.value for caption in page.caption)
+    assert any("Copper's rule (not calibrated)" in caption.value for caption in page.caption)
     assert ("Runs left" in tiles(page)) == (verdict != "missed")
     assert ("Chance of the goal" in tiles(page)) == (verdict not in ("missed", "reached"))
     if verdict == "silent":

@@ -367,10 +367,10 @@ def _print_main(effect: MainEffect) -> None:
     OUT.print()
     OUT.print(table)
     unknown = [change for change in effect.levels if change.change is None]
-    if unknown:
-        with_runs = sum(change.n > 0 for change in unknown)
-        counts = f"{len(unknown)} of {len(effect.levels)} levels unknown"
-        OUT.print(f"{counts}, {with_runs} of them with runs", style="dim")
+    for title, is_tried in (("not tried", False), ("tried, but not separated", True)):
+        levels = [level(value) for c in unknown if (c.n > 0) == is_tried for value in c.levels]
+        if levels:
+            OUT.print(f"{title}: {', '.join(levels)}", style="dim", soft_wrap=True)
 
 
 def _add_changes(table: Table, changes: Iterable[ValueChange]) -> None:
@@ -546,7 +546,8 @@ def forecast(
         OUT.print(_terms(subject, current))
     if len(current.fan) > 1 and not current.is_over:
         OUT.print(_fan(subject, current))
-    OUT.print(f"Diagnostics: {paper_words(current.paper)}", style="dim", soft_wrap=True)
+    if not current.is_over:
+        OUT.print(f"Diagnostics: {paper_words(current.paper)}", style="dim", soft_wrap=True)
     print_warning(session.experiment, OUT, store)
     if state.next_step is not NextStep.ANSWER:
         print_state(state, store)

@@ -369,26 +369,26 @@ def clock(at_s: float, now_s: float) -> str:
 
 def paper_words(forecast: PaperForecast) -> str:
     """Describe whether the budget suffices by the (uncalibrated) rule of the Copper paper."""
-    rule = "By the paper's rule (uncalibrated)"
+    rule = "Copper's rule (not calibrated)"
     if forecast.remaining is None and forecast.remaining_by_runs is None:
         return f"{rule}: unknown, since no budget of runs, deadline or cost limit is set."
     if forecast.basis != "plan" and not forecast.regions:
-        return f"{rule}: unknown. There is no region of good results yet."
+        return f"{rule}: unknown, since there is no region of good results yet."
     if forecast.pending is None:
-        return f"{rule}: unknown. The pending runs cannot be counted."
+        return f"{rule}: unknown, since the promising configurations cannot be counted."
+    untested = _untested(forecast.pending, forecast.basis == "plan")
     if forecast.shortfall is None or forecast.remaining is None:
-        return f"{rule}: unknown. {_runs(forecast.pending)} pending; the number left is unknown."
-    n = len(forecast.regions)
-    where = "of your plan" if forecast.basis == "plan" else f"in {n} region{'' if n == 1 else 's'}"
-    pending = f"{_runs(forecast.pending)} pending {where}, {forecast.remaining:,} still to start"
-    if forecast.shortfall > 0:
-        return f"{rule}: a miss. {pending}: {forecast.shortfall:,} too few."
-    return f"{rule}: no miss. {pending}."
+        return f"{rule}: {untested}; the number of runs left is unknown."
+    runs = "run" if forecast.remaining == 1 else "runs"
+    verdict = f"{forecast.shortfall:,} too few" if forecast.shortfall > 0 else "enough"
+    return f"{rule}: {untested}, {forecast.remaining:,} {runs} left: {verdict}."
+
+
+def _untested(n: int, is_plan: bool) -> str:
+    """Return the count of pending configurations: of the plan, or of the regions."""
+    kind = "planned" if is_plan else "promising"
+    return f"{n:,} {kind} configuration{'' if n == 1 else 's'} untested"
 
 
 def _going(n: int) -> str:
     return "1 run is running" if n == 1 else f"{n:,} runs are running"
-
-
-def _runs(n: int) -> str:
-    return "1 run" if n == 1 else f"{n:,} runs"
