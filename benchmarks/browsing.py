@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -263,12 +263,15 @@ class Watched:
 
 
 @contextmanager
-def browsing(address: str, dark: bool = False) -> Iterator[Callable[[], Any]]:
+def browsing(
+    address: str | None, dark: bool = False, arguments: Sequence[str] = ()
+) -> Iterator[Callable[[], Any]]:
     """Yield what opens a page with a profile of its own, in one browser.
 
     Args:
-        address: of the pages, with the token; each profile has opened it.
+        address: of the pages, with the token; each profile has opened it, unless it is None.
         dark: whether the pages are dark.
+        arguments: of the browser's command line, besides `ARGUMENTS`.
 
     Raises:
         NoBrowserError: there is none.
@@ -279,14 +282,15 @@ def browsing(address: str, dark: bool = False) -> Iterator[Callable[[], Any]]:
         raise NoBrowserError("playwright is not installed: pip install playwright") from error
     path = browser_path()
     with tempfile.TemporaryDirectory(), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *arguments])
 
         def page() -> Any:
             context = browser.new_context(
                 viewport={"width": 1400, "height": 1600},
                 color_scheme="dark" if dark else "light",
             )
-            context.request.get(address)  # its cookie is now in the profile
+            if address is not None:
+                context.request.get(address)  # its cookie is now in the profile
             opened = context.new_page()
             opened.set_default_timeout(30_000)
             return opened

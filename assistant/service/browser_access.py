@@ -12,12 +12,14 @@ import secrets
 import threading
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qsl, quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assistant.core.errors import SettingsError
+from assistant.core.files import path_beside
 from assistant.service.middleware import is_own_host, is_own_origin
 
 TOKEN_VARIABLE = "COPPERLINE_UI_TOKEN"  # noqa: S105 - the name of an environment variable
@@ -209,6 +211,14 @@ _guarded = threading.Event()
 def is_guarded() -> bool:
     """Return whether the pages of this process are served behind the access control."""
     return _guarded.is_set()
+
+
+def opening_page(store: Path, port: int) -> Path:
+    """Return the path of the private page that leads a browser of this user to the UI.
+
+    The command line of a browser can be read by every user of the machine, so the token is there.
+    """
+    return path_beside(store, f"open-{port}.html")
 
 
 def cookie_name(scope: Scope) -> str:

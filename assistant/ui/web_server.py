@@ -19,8 +19,8 @@ from starlette.middleware import Middleware
 from streamlit import cli_util, file_util
 
 from assistant.core.errors import ServiceError, SettingsError
-from assistant.core.files import path_beside, replace_private
-from assistant.service.browser_access import AccessPolicy, BrowserAccess
+from assistant.core.files import replace_private
+from assistant.service.browser_access import AccessPolicy, BrowserAccess, opening_page
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _OPENING_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -95,7 +95,7 @@ def lifespan(
         address = page_address(policy)
         sys.stdout.write(f"The browser UI is at {address}\n")
         sys.stdout.flush()
-        page = None if st.get_option("server.headless") else _opening_page(address, store)
+        page = None if st.get_option("server.headless") else _written_page(address, store)
         if page is not None:
             Thread(target=cli_util.open_browser, args=(page.as_uri(),), daemon=True).start()
         yield
@@ -105,13 +105,9 @@ def lifespan(
     return shown
 
 
-def _opening_page(address: str, store: Path) -> Path | None:
-    """Write a private page that leads to an address; None if it cannot be written.
-
-    The command line of a browser can be read by every user of the machine, so the token is in a
-    file.
-    """
-    path = path_beside(store, "open.html")
+def _written_page(address: str, store: Path) -> Path | None:
+    """Write a private page that leads to an address; None if it cannot be written."""
+    path = opening_page(store, st.get_option("server.port"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_private(path, _OPENING_PAGE.format(address=html.escape(address)).encode())

@@ -20,13 +20,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal
 
 import typer
 
+import assistant
 from assistant.applications.rest_address import origin_of
 from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store_path
 from assistant.client.api import ApiClient
@@ -473,6 +473,7 @@ def _token() -> str:
 
 OPTIONS = {
     "server.fileWatcherType": "none",
+    "server.showEmailPrompt": "false",
     "server.maxUploadSize": "512",
     "runner.postScriptGC": "false",
     "browser.gatherUsageStats": "false",
@@ -496,10 +497,10 @@ PAGES_RESTART_S = 1.0
 
 def pages_command(store: Path, port: int, address: str = "127.0.0.1") -> list[str]:
     """Return the command that serves the browser UI. Raises SettingsError if not installed."""
-    spec = find_spec("streamlit_app")
-    if spec is None or spec.origin is None:
+    script = Path(assistant.__file__).resolve().parent.parent / "streamlit_app.py"
+    if not script.is_file():
         raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
-    command = [sys.executable, "-m", "assistant.ui", "run", spec.origin]
+    command = [sys.executable, "-m", "assistant.ui", "run", str(script)]
     command += ["--server.address", address, "--server.port", str(port)]
     command += [f"--{name}={OPTIONS[name]}" for name in OPTIONS]
     return [*command, "--", str(store)]
@@ -522,7 +523,7 @@ def app(
     executes the runs; a service that already runs is used. If the service or the UI dies, it is
     restarted. Studies of analysts stop with the UI, and can be continued.
     """
-    from assistant.service.browser_access import AccessPolicy
+    from assistant.service.browser_access import AccessPolicy, opening_page
     from assistant.service.server import free_address
 
     policy = AccessPolicy.from_environment(names=_with_host(name or [], host))
@@ -543,6 +544,7 @@ def app(
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     finally:
+        opening_page(store_path(store), port).unlink(missing_ok=True)
         _end_studies(store_path(store))
         companion.end()
 
