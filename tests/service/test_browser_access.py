@@ -126,10 +126,10 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address() -> None:
 
 def test_a_link_of_another_site_is_answered_with_a_page_that_goes_on() -> None:
     """A browser sends no strict cookie along a redirect that another site began."""
-    answer = asked(f"/new?x=%22%3E&token={POLICY.token}", sec_fetch_site="cross-site")
+    answer = asked(f"/new?x=%22%3E&y=1&token={POLICY.token}", sec_fetch_site="cross-site")
     assert answer.status_code == 200
     assert answer.headers["set-cookie"].startswith(COOKIE)
-    assert 'content="0;url=/new?x=%22%3E"' in answer.text
+    assert 'content="0;url=/new?x=%22%3E&amp;y=1"' in answer.text
     assert POLICY.token not in answer.text
 
 

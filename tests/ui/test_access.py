@@ -14,6 +14,7 @@ from shutil import which
 import pytest
 import streamlit as st
 
+from assistant.cli.main import run
 from assistant.service import browser_access
 from assistant.service.browser_access import AccessPolicy
 from assistant.ui.app import UNGUARDED
@@ -70,6 +71,25 @@ def test_the_printed_address_opens_in_a_browser_here(
                "server.sslCertFile": None}  # fmt: skip
     monkeypatch.setattr(st, "get_option", options.__getitem__)
     assert page_address(policy) == f"{shown}?token={policy.token}"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--name", "http://ui.example/"], "'http://ui.example/' is not a host name"),
+     (["--host", "203.0.113.7"], "cannot listen on '203.0.113.7'"),
+     (["--port", "{taken}"], "cannot listen on '127.0.0.1', port {taken}")],
+)  # fmt: skip
+def test_what_it_cannot_serve_is_refused_before_anything_starts(
+    options: list[str], sentence: str, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        options = [option.format(taken=port) for option in options]
+        assert run(["app", "--store", str(store), *options]) == 2
+    error = capsys.readouterr().err
+    assert sentence.format(taken=port) in " ".join(error.split())
+    assert "Traceback" not in error
+    assert not store.exists()
 
 
 # -- another user of this machine ------------------------------------------------------------------
