@@ -1,14 +1,16 @@
 """A real browser over a real server, for the measurements and the pictures of the UI."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,11 +60,13 @@ class Served:
 
     Args:
         url: where it listens.
+        address: that it has printed, with the token.
         process: which serves.
         up_s: from its start until it said that it is healthy.
     """
 
     url: str
+    address: str
     process: subprocess.Popen[bytes]
     up_s: float
 
@@ -84,27 +88,36 @@ def served(store: Path, script: Path, port: int | None = None) -> Iterator[Serve
     """Serve the pages over a store until the block ends, with a service of their own."""
     port = free_port() if port is None else port
     command = [sys.executable, "-m", "assistant.ui", "run", str(script)]  # as `copperline app`
-    command += ["--server.port", str(port), "--server.headless", "true"]
+    command += ["--server.address", "127.0.0.1", "--server.port", str(port)]
+    command += ["--server.headless", "true"]
     command += [f"--{name}={value}" for name, value in OPTIONS.items()]
     began_s = time.monotonic()
     root = str(script.parent)
-    with subprocess.Popen(
+    with tempfile.NamedTemporaryFile() as printed, subprocess.Popen(
         [*command, "--", str(store)], cwd=store.parent, env={**os.environ, "PYTHONPATH": root},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=printed, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
-        url = f"http://127.0.0.1:{port}"
-        while True:
-            try:
-                with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
-                    break
-            except OSError as error:
-                if time.monotonic() > began_s + UP_WITHIN_S or process.poll() is not None:
-                    raise AssistantError("the server of the pages did not start") from error
-                time.sleep(0.02)
         try:
-            yield Served(url, process, time.monotonic() - began_s)
+            url = f"http://127.0.0.1:{port}"
+            address = printed_address(Path(printed.name), process)
+            await_that(lambda: is_healthy(url), "the server of the pages started")
+            yield Served(url, address, process, time.monotonic() - began_s)
         finally:
             process.terminate()
+
+
+def printed_address(printed: Path, process: subprocess.Popen[bytes]) -> str:
+    """Wait until a program has printed the address of the pages, and return it."""
+    found: list[str] = []
+
+    def is_printed() -> bool:
+        found[:] = re.findall(r"http://\S+[?]token=\S+", printed.read_text())
+        return bool(found) or process.poll() is not None
+
+    await_that(is_printed, "the address of the pages was printed")
+    if not found:
+        raise AssistantError("the server of the pages did not start")
+    return found[0]
 
 
 @dataclass
@@ -113,11 +126,13 @@ class KeptUp:
 
     Args:
         url: where the pages are.
+        address: of the pages as it was printed, with the token.
         store: the file that experiments are kept in.
         process: which looks after both.
     """
 
     url: str
+    address: str
     store: Path
     process: subprocess.Popen[bytes]
 
@@ -159,10 +174,12 @@ def children(pid: int) -> list[int]:
 
 
 def is_healthy(url: str) -> bool:
-    """Return whether a server of pages answers."""
+    """Return whether a server of pages answers, if only that it needs the token."""
     try:
         with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
             return True
+    except urllib.error.HTTPError as refused:
+        return refused.code == 403
     except OSError:
         return False
 
@@ -186,15 +203,16 @@ def kept_up(store: Path, root: Path) -> Iterator[KeptUp]:
     """
     port = free_port()
     command = [sys.executable, "-m", "assistant.cli", "app", "--port", str(port)]
-    with subprocess.Popen(
+    with tempfile.NamedTemporaryFile() as printed, subprocess.Popen(
         [*command, "--store", str(store)], cwd=store.parent,
         env={**os.environ, "PYTHONPATH": str(root), "STREAMLIT_SERVER_HEADLESS": "true"},
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         try:
             url = f"http://127.0.0.1:{port}"
+            address = printed_address(Path(printed.name), process)
             await_that(lambda: is_healthy(url), "the server of the pages started")
-            yield KeptUp(url, store, process)
+            yield KeptUp(url, address, store, process)
         finally:
             process.terminate()
 
@@ -245,8 +263,15 @@ class Watched:
 
 
 @contextmanager
-def browsing(dark: bool = False) -> Iterator[Callable[[], Any]]:
+def browsing(
+    address: str | None, dark: bool = False, arguments: Sequence[str] = ()
+) -> Iterator[Callable[[], Any]]:
     """Yield what opens a page with a profile of its own, in one browser.
+
+    Args:
+        address: of the pages, with the token; each profile has opened it, unless it is None.
+        dark: whether the pages are dark.
+        arguments: of the browser's command line, besides `ARGUMENTS`.
 
     Raises:
         NoBrowserError: there is none.
@@ -257,13 +282,15 @@ def browsing(dark: bool = False) -> Iterator[Callable[[], Any]]:
         raise NoBrowserError("playwright is not installed: pip install playwright") from error
     path = browser_path()
     with tempfile.TemporaryDirectory(), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *arguments])
 
         def page() -> Any:
             context = browser.new_context(
                 viewport={"width": 1400, "height": 1600},
                 color_scheme="dark" if dark else "light",
             )
+            if address is not None:
+                context.request.get(address)  # its cookie is now in the profile
             opened = context.new_page()
             opened.set_default_timeout(30_000)
             return opened

@@ -197,7 +197,7 @@ def empty(look: str, folder: Path) -> Iterator[Taken]:
 @contextmanager
 def at_work(store: Path, look: str) -> Iterator[Screen]:
     """Serve a store and open a screen."""
-    with kept_up(store, ROOT) as up, browsing(dark=look == "dark") as opened:
+    with kept_up(store, ROOT) as up, browsing(up.address, dark=look == "dark") as opened:
         yield Screen(opened(), up.url)
 
 

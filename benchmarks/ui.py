@@ -146,7 +146,7 @@ def cold(prepared: Prepared, repeats: int) -> dict[str, Any]:
     """Start a server and a browser anew, each time, and wait for the first chart."""
     up, first = [], []
     for _ in range(repeats):
-        with pages_of(prepared) as server, browsing() as opened:
+        with pages_of(prepared) as server, browsing(server.address) as opened:
             page = opened()
             with timed() as passed:
                 page.goto(f"{server.url}/overview?e={prepared.ids['wide']}")
@@ -340,7 +340,7 @@ def measure(record: Record, chosen: argparse.Namespace, prepared: Prepared) -> N
         record.step("cold", lambda: {**cold(prepared, repeats), "load": os.getloadavg()[0]})
     left = [name for name in steps if name in names and name not in record.body["steps"]]
     for together in [left] if chosen.quick and left else [[name] for name in left]:
-        with pages_of(prepared) as server, browsing() as opened:
+        with pages_of(prepared) as server, browsing(server.address) as opened:
             for name in together:
                 take = partial(steps[name], opened, server)
                 record.step(name, lambda take=take: {**take(), "load": os.getloadavg()[0]})  # type: ignore[misc]

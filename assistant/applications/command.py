@@ -43,7 +43,7 @@ from strategies import Level, ParameterSpace
 USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR")
 """Variables that every program inherits from the environment of Copperline."""
 
-SECRET = "COPPERLINE_TOKEN*"  # noqa: S105 - the name of environment variables
+SECRET = "COPPERLINE_*TOKEN*"  # noqa: S105 - the name of environment variables
 """Pattern of the variables that no program inherits."""
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")

@@ -41,7 +41,7 @@ _ENDING = Problem(
 _LEASE = re.compile(r"(?<=/leases/)[^/]+|(?<=/tokens/)[^/]{41,}")  # longer than any name
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
-_LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
+LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class RequestGuardMiddleware:
         max_head_bytes: int = MAX_HEAD_BYTES,
     ) -> None:
         self._app, self._log, self._rules = app, log, tuple(rules)
-        self._names = _LOCAL_NAMES | {name.lower() for name in names}
+        self._names = frozenset(name.lower() for name in names)
         self._max_head_bytes = max_head_bytes
         metrics = MetricsRegistry() if metrics is None else metrics
         self._requests = metrics.counter(
@@ -137,12 +137,7 @@ class RequestGuardMiddleware:
 
     def _wrong_host(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> Problem | None:
         host = b", ".join(headers.get(b"host", [])).decode("latin-1")
-        match = _HOST.fullmatch(host.lower())
-        names = self._names
-        if scope.get("server"):  # an address is no name, so it cannot be rebound
-            address = str(scope["server"][0])
-            names = names | {f"[{address}]" if ":" in address else address}
-        if match is not None and match[1] in names:
+        if is_own_host(scope, host, self._names):
             return None
         return Problem(421, f"this service does not have the host name {host[:100]!a}")
 
@@ -171,14 +166,33 @@ class RequestGuardMiddleware:
         self._log.write(level, "request", fields)
 
 
+def is_own_host(scope: Scope, host: str, names: Collection[str]) -> bool:
+    """Return whether a Host header names this server, with any port.
+
+    It does with a name of the loopback, one of ``names`` (lower case), or the address of the
+    connection: an address is no name, so it cannot be rebound.
+    """
+    match = _HOST.fullmatch(host.lower())
+    if match is None:
+        return False
+    address = str(scope["server"][0]) if scope.get("server") else ""
+    literal = f"[{address}]" if ":" in address else address
+    return match[1] == literal or match[1] in LOCAL_NAMES or match[1] in names
+
+
+def is_own_origin(origin: str, host: str) -> bool:
+    """Return whether an Origin header is that of the pages of a host, port included."""
+    scheme, separator, authority = origin.partition("://")
+    return scheme in ("http", "https") and bool(separator) and authority.lower() == host.lower()
+
+
 def _wrong_origin(headers: dict[bytes, list[bytes]]) -> Problem | None:
     """Refuse every request of a page from another origin; programs send no Origin."""
+    host = headers[b"host"][0].decode("latin-1")
     for origin in headers.get(b"origin", []):
-        scheme, separator, authority = origin.partition(b"://")
-        host = headers[b"host"][0].lower()
-        if scheme not in (b"http", b"https") or not separator or authority.lower() != host:
-            origin_text = origin[:100].decode("latin-1")
-            detail = f"pages of the origin {origin_text!a} may not use this service"
+        text = origin.decode("latin-1")
+        if not is_own_origin(text, host):
+            detail = f"pages of the origin {text[:100]!a} may not use this service"
             return Problem(403, detail, hint="use the command line, or a program of your own")
     return None
 

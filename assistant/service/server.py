@@ -131,18 +131,45 @@ def bind(host: str = DEFAULT_HOST, port: int = 0, *, tokens: Path | None = None)
     Raises ServiceError if the address is not available, or if other machines can reach it and the
     file of tokens does not exist.
     """
-    try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise ServiceError(f"'{host}' is not an address of this machine: {error}") from error
-    family, kind, protocol, _, address = addresses[0]
-    is_loopback = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+    info = _resolved(host, port)
+    is_loopback = ipaddress.ip_address(_address(info)).is_loopback
     if not is_loopback and (tokens is None or not tokens.exists()):
         where = "" if tokens is None else f": there is no '{tokens}'"
         raise ServiceError(
             f"other machines can reach '{host}', so the service needs tokens{where}; start it "
             f"once on {DEFAULT_HOST} to make the file of tokens, and distribute the tokens"
         )
+    return _bound(info, host, port)
+
+
+def free_address(host: str, port: int) -> str:
+    """Return the numeric address of a host, on which a server of another kind can listen now.
+
+    Raises ServiceError if it cannot.
+    """
+    info = _resolved(host, port)
+    _bound(info, host, port).close()
+    return _address(info)
+
+
+_AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, tuple[int | str | bytes, ...]]
+
+
+def _address(info: _AddressInfo) -> str:
+    return str(info[3][0]).partition("%")[0]
+
+
+def _resolved(host: str, port: int) -> _AddressInfo:
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise ServiceError(f"'{host}' is not an address of this machine: {error}") from error
+    family, kind, protocol, _, address = addresses[0]
+    return family, kind, protocol, address
+
+
+def _bound(info: _AddressInfo, host: str, port: int) -> socket.socket:
+    family, kind, protocol, address = info
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

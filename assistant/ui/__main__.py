@@ -4,9 +4,11 @@ Usage: ``python -m assistant.ui run streamlit_app.py``. What only a forecast nee
 thread, while the browser fetches the page.
 """
 
+import sys
 from importlib import import_module
 from threading import Thread
 
+from click.exceptions import Abort, ClickException
 from streamlit.web.cli import main
 
 from assistant.ui.app import import_pages
@@ -14,4 +16,10 @@ from assistant.ui.app import import_pages
 if __name__ == "__main__":
     import_pages()
     Thread(target=import_module, args=("sklearn.cluster",), daemon=True).start()
-    main(prog_name="streamlit")
+    try:
+        main(prog_name="streamlit", standalone_mode=False)
+    except ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except Abort:  # Ctrl-C
+        sys.exit(130)

@@ -12,6 +12,7 @@ from streamlit.navigation.page import Page
 from assistant.config.snapshot import job_log
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
+from assistant.service.browser_access import is_guarded
 from assistant.ui.intents import Intent, forget, perform, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages.new_preview import NewExperiment
@@ -55,6 +56,12 @@ PAGES: Mapping[str, ExperimentPage] = {
 """Pages of an experiment by their name in the address, in the order of the menu."""
 
 
+UNGUARDED = (
+    "These pages are served without access control, so they show nothing. Start them with "
+    "`copperline app`, or with `streamlit run streamlit_app.py`."
+)
+
+
 def _module(name: str) -> Any:
     """Return the module of a page; it is imported when it is first drawn."""
     return import_module(f"assistant.ui.pages.{name}")
@@ -69,7 +76,13 @@ def import_pages() -> None:
 
 
 def run_app(store: Path) -> None:
-    """Draw the page in the browser's URL, for an experiment store that may not exist yet."""
+    """Draw the page in the browser's URL, for an experiment store that may not exist yet.
+
+    Nothing is drawn if the pages of this process are served without access control.
+    """
+    if not is_guarded():
+        st.error(UNGUARDED, icon=":material/lock:")
+        return
     pages: dict[str, Page] = {}
 
     def act(intent: Intent | None) -> None:

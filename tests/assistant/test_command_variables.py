@@ -13,6 +13,7 @@ OURS = {
     "MY_SECRET": "s", "CUDA_HOME": "/c", "CUDA_PATH": "/p", "LC_NUMERIC": "C", "LANG": "C.UTF-8",
     "TZ": "UTC", "TMPDIR": "/tmp", "USER": "me", "LOGNAME": "me", "HOME": "/home/me",
     "SHELL": "/bin/sh", "COPPERLINE_TOKEN": "token", "COPPERLINE_TOKEN_OLD": "old",
+    "COPPERLINE_UI_TOKEN": "ui",
     "LD_PRELOAD": "", "PYTHONPATH": "/nowhere", "OMP_NUM_THREADS": "5",
 }  # fmt: skip
 USUAL = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_NUMERIC", "TZ", "TMPDIR"}

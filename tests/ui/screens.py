@@ -8,7 +8,11 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from assistant import RunState
+from assistant.service.browser_access import AccessPolicy, BrowserAccess
 from assistant.ui.state import ExperimentViewModel, service_connection
+
+# Streamlit's tester has no server; a page only asks whether the access control is in this process.
+BrowserAccess(lambda *_: None, AccessPolicy(), "")  # type: ignore[arg-type,return-value]
 
 SCRIPT = str(Path(__file__).resolve().parents[2] / "streamlit_app.py")
 

@@ -66,7 +66,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 @contextmanager
 def at_work(store: Path, repository: Path, look: str) -> Iterator[Screen]:
-    with kept_up(store, repository) as up, browsing(dark=look == "dark") as opened:
+    with kept_up(store, repository) as up, browsing(up.address, dark=look == "dark") as opened:
         yield Screen(opened(), up.url)
 
 

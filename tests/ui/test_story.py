@@ -44,7 +44,7 @@ def up(chromium: str, store: Path, repository: Path) -> Iterator[KeptUp]:
 def looking(up: KeptUp) -> Iterator[Callable[[], Screen]]:
     """Yield what opens a screen; nothing may complain, and no request leave this machine."""
     screens: list[Screen] = []
-    with browsing() as opened:
+    with browsing(up.address) as opened:
 
         def screen() -> Screen:
             screens.append(Screen(opened(), up.url))

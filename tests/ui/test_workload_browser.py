@@ -17,7 +17,7 @@ def test_a_log_is_fitted_drawn_compared_and_handed_out(
 ) -> None:
     log = tmp_path / "log.swf"
     write_workload(generate(published_model("lublin"), duration_s=10 * 86_400.0, seed=11), log)
-    with kept_up(tmp_path / "store.db", repository) as up, browsing() as opened:
+    with kept_up(tmp_path / "store.db", repository) as up, browsing(up.address) as opened:
         screen = Screen(opened(), up.url)
         page = screen.page
         screen.goto("/workload")

@@ -6,6 +6,7 @@ Also the execution policy of a worker, and the supervisor that starts and replac
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import math
 import os
@@ -19,13 +20,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal
 
 import typer
 
+import assistant
 from assistant.applications.rest_address import origin_of
 from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store_path
 from assistant.client.api import ApiClient
@@ -471,11 +472,12 @@ def _token() -> str:
 
 
 OPTIONS = {
-    "server.address": "127.0.0.1",
     "server.fileWatcherType": "none",
+    "server.showEmailPrompt": "false",
     "server.maxUploadSize": "512",
     "runner.postScriptGC": "false",
     "browser.gatherUsageStats": "false",
+    "logger.hideWelcomeMessage": "true",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
     "theme.light.primaryColor": "#a4561f",
@@ -484,7 +486,7 @@ OPTIONS = {
     "theme.dark.primaryColor": "#b3602b",
     "theme.dark.codeTextColor": "#f4f2ef",
 }
-"""Options of Streamlit: pages for this machine alone, without requests to other machines.
+"""Options of Streamlit: no requests to other machines, and no address without its token.
 
 Streamlit would collect garbage through all generations after every drawing, which takes longer
 than the drawing; Python's collector suffices. Colours: white on a button and captions (40 % paler
@@ -493,42 +495,67 @@ than the text) keep a contrast of 4.5 to 1.
 PAGES_RESTART_S = 1.0
 
 
-def pages_command(store: Path, port: int) -> list[str]:
+def pages_command(store: Path, port: int, address: str = "127.0.0.1") -> list[str]:
     """Return the command that serves the browser UI. Raises SettingsError if not installed."""
-    spec = find_spec("streamlit_app")
-    if spec is None or spec.origin is None:
+    script = Path(assistant.__file__).resolve().parent.parent / "streamlit_app.py"
+    if not script.is_file():
         raise SettingsError("streamlit_app.py is not installed beside the packages; reinstall")
-    command = [sys.executable, "-m", "assistant.ui", "run", spec.origin]
-    command += ["--server.port", str(port), *(f"--{name}={OPTIONS[name]}" for name in OPTIONS)]
+    command = [sys.executable, "-m", "assistant.ui", "run", str(script)]
+    command += ["--server.address", address, "--server.port", str(port)]
+    command += [f"--{name}={OPTIONS[name]}" for name in OPTIONS]
     return [*command, "--", str(store)]
 
 
 def app(
-    port: Annotated[int, typer.Option(help="Port, on this machine only.", min=1, max=65535)] = 8501,
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8501,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A host name under which browsers reach the UI; repeatable.", show_default=False
+        ),
+    ] = None,
     store: StoreOption = None,
 ) -> int:
     """Open the browser UI for the stored experiments; Ctrl-C ends it.
 
-    A service executes the runs; a service that already runs is used. If the service or the UI
-    dies, it is restarted. Studies of analysts stop with the UI, and can be continued.
+    Only a browser that has opened the printed address, with its token, can use the UI. A service
+    executes the runs; a service that already runs is used. If the service or the UI dies, it is
+    restarted. Studies of analysts stop with the UI, and can be continued.
     """
-    command = pages_command(store_path(store), port)
+    from assistant.service.browser_access import AccessPolicy, opening_page
+    from assistant.service.server import free_address
+
+    policy = AccessPolicy.from_environment(names=_with_host(name or [], host))
+    command = pages_command(store_path(store), port, free_address(host, port))
     companion = ServiceSupervisor(store_path(store))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: leaves no process behind
     try:
         companion.reach()
         companion.keep()
+        environment = {**os.environ, **policy.as_environment()}
         while True:
-            code = subprocess.run(command, check=False).returncode  # noqa: S603 - our own command
+            code = subprocess.run(command, check=False, env=environment).returncode  # noqa: S603 - our own command
             if code >= 0:
                 return code
             say("The browser UI was killed; it is restarted.")
+            environment["STREAMLIT_SERVER_HEADLESS"] = "true"  # a browser is open already
             time.sleep(PAGES_RESTART_S)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     finally:
+        opening_page(store_path(store), port).unlink(missing_ok=True)
         _end_studies(store_path(store))
         companion.end()
+
+
+def _with_host(names: list[str], host: str) -> list[str]:
+    """Add the host of the address to the host names, unless it is a numeric address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return [*names, host]
+    return names
 
 
 def _end_studies(store: Path) -> None:
