@@ -282,7 +282,7 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
     if settings.exclude:
-        space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
+        space.check_not_empty()
     objective = objective_of(settings.objective, application.objective)
     check_measures(objective, application)
     settings.check_cost(application, space)

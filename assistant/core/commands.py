@@ -374,6 +374,7 @@ def close_level(experiment: Experiment, parameter: str, value: Level, now_s: flo
     """Return the event that closes a parameter level, so that no new suggestion uses it."""
     refuse_if_finished(experiment)
     space = experiment.space.closing(parameter, value)
+    space.check_not_empty()
     return SpaceChanged(now_s, space, f"{parameter}={value} closed")
 
 
@@ -415,7 +416,7 @@ def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -
     """Return the event that excludes all parameter combinations that meet a condition."""
     refuse_if_finished(experiment)
     space = experiment.space.excluding(Exclusion.parse(condition))
-    space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
+    space.check_not_empty()
     return SpaceChanged(now_s, space, f"excluded: {condition}")
 
 
@@ -590,6 +591,7 @@ def close_levels(
     for name, value in levels:
         space = space.closing(name, value)
         events.append(SpaceChanged(now_s, space, f"{name}={value} closed"))
+    space.check_not_empty()
     return tuple(events)
 
 

@@ -144,6 +144,7 @@ def _check(described: ExperimentOpened) -> None:
     """Raise for a wrong description, before anything is stored."""
     steering = described.steering
     make_strategy(steering.strategy, **steering.options)
+    described.space.check_not_empty()
     described.warning_policy.warns_by_forecast(described.sla)  # refuses a forecast without a goal
     if described.baseline is not None:
         described.space.check(described.baseline)
