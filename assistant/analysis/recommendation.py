@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assistant.analysis.response_map import FEW
+from assistant.core.bounds import BATCH
 from assistant.core.commands import refuse_if_deterministic
 from assistant.core.errors import ExperimentError
 from assistant.core.experiment import Experiment
@@ -311,9 +312,9 @@ class PredictedStrategy:
 
 
 def batch_size(experiment: Experiment) -> int:
-    """Return the number of suggestions per batch: the strategy's own, at least one per worker."""
+    """Return the number of suggestions per batch: the strategy's own, or one per worker if more."""
     entry = strategy_entry(experiment.steering.strategy)
-    return max(entry.batch, experiment.opened.workers)
+    return min(max(entry.batch, experiment.opened.workers), int(BATCH.high))
 
 
 def initial_strategy(experiment: Experiment) -> Strategy:

@@ -22,6 +22,8 @@ from tempfile import TemporaryDirectory
 
 from assistant.applications.child_process import ProcessResult, run_child
 from assistant.applications.measures import (
+    LEAST_MATCH_S,
+    MATCH_S,
     WALL,
     JsonFile,
     JsonOutput,
@@ -528,7 +530,7 @@ class Command:
             reason = why_failed(ended, limit_s, self._hint(ended, env))
             if reason is not None:
                 raise RunError(reason)
-            measures = self._read(ended, output)
+            measures = self._read(ended, output, limit_s)
         except RunError as error:
             raise ProgramError(
                 str(error), argv, ended.code, ended.overtime, ended.stdout.text, ended.stderr.text,
@@ -544,14 +546,17 @@ class Command:
         words = last_output_lines(ended)
         return self._limits.hint(ended.code, words) or missing_variable_hint(words, os.environ, env)
 
-    def _read(self, ended: ProcessResult, output: MeasuredFile | None) -> dict[str, Measure]:
+    def _read(
+        self, ended: ProcessResult, output: MeasuredFile | None, limit_s: float | None
+    ) -> dict[str, Measure]:
         reading = self._read_from
         if reading is None:
             return {}
         output_value: object
         if isinstance(reading, Patterns):
             stream = ended.stdout if reading.stream == "stdout" else ended.stderr
-            output_value = reading.of(stream.text)
+            left_s = MATCH_S if limit_s is None else max(limit_s - ended.wall_s, LEAST_MATCH_S)
+            output_value = reading.of(stream.text, left_s)
         elif output is not None:
             output_value = output.value()
         elif isinstance(reading, JsonOutput):

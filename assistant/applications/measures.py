@@ -22,6 +22,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Literal
 
+import re2
+
 from assistant.applications.child_process import KEPT_BYTES as MAX_BYTES
 from assistant.applications.child_process import StreamTail
 from assistant.core.errors import ApplicationError, RunError
@@ -71,11 +73,21 @@ class JsonFile:
         return f"JSON, the file {self.path}"
 
 
+MATCH_S = 60.0  # Longest time for matching the output of a run without a time limit
+
+LEAST_MATCH_S = 1.0  # Time for matching the output of a run that ended just before its limit
+
+MOST_STEPS = 2_000
+"""Largest program of a compiled pattern; the time of a search grows with it."""
+
+
 @dataclass(frozen=True)
 class Patterns:
     """Regular expressions whose named groups give measures, from the last match in the output.
 
-    ``^`` and ``$`` match at every line. Every pattern must match.
+    ``^`` and ``$`` match at every line. Every pattern must match. The syntax is Python's without
+    what needs backtracking (lookaround, backreferences): a search takes time in proportion to the
+    output, whatever the pattern (RE2, https://github.com/google/re2/wiki/Syntax).
 
     Raises:
         ApplicationError: no pattern, one that cannot be compiled, no named group, or a name twice.
@@ -89,12 +101,7 @@ class Patterns:
             raise ApplicationError("give at least one pattern for the measures")
         all_names: set[str] = set()
         for pattern in self.patterns:
-            try:
-                names = set(_compiled(pattern).groupindex)
-            except (re.error, RecursionError, OverflowError) as error:
-                raise ApplicationError(
-                    f"the pattern '{pattern}' is not a regular expression: {error}"
-                ) from error
+            names = set(_compiled(pattern).groupindex)
             if not names:
                 raise ApplicationError(
                     f"the pattern '{pattern}' names no measure; write (?P<name>...) around a number"
@@ -113,16 +120,26 @@ class Patterns:
     def __str__(self) -> str:
         return f"in {self.stream}: " + ", ".join(self.patterns)
 
-    def of(self, text: str) -> dict[str, float | None]:
-        """Return the measures in each pattern's last match. Raises RunError without a match."""
+    def of(self, text: str, limit_s: float = MATCH_S) -> dict[str, float | None]:
+        """Return the measures in each pattern's last match.
+
+        Raises RunError without a match, or if matching takes longer than ``limit_s``.
+        """
+        until_s = time.monotonic() + limit_s
+        output = text.encode("utf-8", "replace")
         measures: dict[str, float | None] = {}
         for pattern in self.patterns:
             last = None
-            for last in _compiled(pattern).finditer(text):  # noqa: B007 - the last one
-                pass
+            for last in _compiled(pattern).finditer(output):  # noqa: B007 - the last one
+                if time.monotonic() > until_s:
+                    raise RunError(
+                        f"matching '{pattern}' in {len(output):,} bytes of {self.stream} was "
+                        "stopped at the limit of the run; print less, or a pattern that ends on "
+                        "the same line"
+                    )
             if last is None:
                 raise RunError(f"nothing in {self.stream} matches '{pattern}'{_ending(text)}")
-            for name, group in last.groupdict().items():
+            for name, group in _groups_of(last).items():
                 number = None if group is None else parse_number(group.strip())
                 if group is not None and number is None:
                     raise RunError(
@@ -132,12 +149,64 @@ class Patterns:
                 measures[name] = None if number is None else float(number)
         return measures
 
+    def seen(self, text: str, limit_s: float) -> dict[str, float]:
+        """Return the last number of each measure in an intermediate output.
+
+        Matching ends after ``limit_s`` seconds, with the numbers until there.
+        """
+        until_s = time.monotonic() + limit_s
+        output = text.encode("utf-8", "replace")
+        numbers: dict[str, float] = {}
+        for pattern in self.patterns:
+            for match in _compiled(pattern).finditer(output):
+                for name, group in _groups_of(match).items():
+                    number = None if group is None else parse_number(group.strip())
+                    if number is not None:
+                        numbers[name] = float(number)
+                if time.monotonic() > until_s:
+                    return numbers
+        return numbers
+
+
+def _groups_of(match: re2._Match) -> dict[str, str | None]:
+    """Return the texts of the named groups of a match in bytes; None for one without a part."""
+    return {
+        name: None if group is None else group.decode("utf-8", "replace")
+        for name, group in match.groupdict().items()
+    }
+
 
 @lru_cache(1000)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # that "[[" may once mean something else
-        return re.compile(pattern, re.MULTILINE)
+def _compiled(pattern: str) -> re2._Regexp:
+    """Compile a pattern, or raise ApplicationError.
+
+    Python's compiler checks the syntax, so that a pattern means the same in both; RE2 matches.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # that "[[" may once mean another thing
+            re.compile(pattern, re.MULTILINE)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ApplicationError(
+            f"the pattern '{pattern}' is not a regular expression: {error}"
+        ) from error
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(f"(?m){pattern}", options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise ApplicationError(
+            f"the pattern '{pattern}' cannot be matched in bounded time ({reason}): RE2 has no "
+            "lookaround, backreferences or possessive repeats; write the text around the number "
+            "outside of (?P<name>...)"
+        ) from error
+    if compiled.programsize > MOST_STEPS:
+        raise ApplicationError(
+            f"the pattern '{pattern}' has {compiled.programsize:,} steps when compiled; at most "
+            f"{MOST_STEPS:,} are allowed, use smaller repeats"
+        )
+    return compiled
 
 
 def from_json(text: str, where: str) -> object:
@@ -439,11 +508,6 @@ class MeasureFollower:
         return {}
 
     def _last_matches(self, text: str) -> Mapping[str, Measure]:
-        patterns = () if self._patterns is None else self._patterns.patterns
-        for pattern in patterns:
-            for match in re.finditer(pattern, text, re.MULTILINE):
-                for name, group in match.groupdict().items():
-                    number = None if group is None else parse_number(group.strip())
-                    if number is not None:
-                        self._matched[name] = float(number)
+        if self._patterns is not None:
+            self._matched.update(self._patterns.seen(text, REPORT_S))
         return dict(self._matched)

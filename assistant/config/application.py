@@ -33,6 +33,21 @@ from assistant.applications.scheduling_futures import (
     WorkloadFutures,
     future_scheduling,
 )
+from assistant.core.bounds import (
+    CORES,
+    COST_PER_H,
+    DURATION_S,
+    FACTOR,
+    GIBIBYTES,
+    GPUS,
+    LEVELS,
+    MACHINE_COUNTS,
+    MACHINES,
+    PROCESSES,
+    RUNS,
+    SEED,
+    VALUE,
+)
 from assistant.core.errors import SettingsError
 from assistant.core.objective import Objective
 from assistant.core.ports import Environment
@@ -58,6 +73,7 @@ from strategies import Level, Parameter, ParameterSpace
 
 LevelValue = bool | int | float | str
 Number = int | float
+BoundedNumber = Annotated[Number, VALUE]
 
 
 def _duration_s(value: object) -> object:
@@ -87,7 +103,7 @@ def _size_bytes(value: object) -> object:
 
 
 SizeBytes = Annotated[int, BeforeValidator(_size_bytes), Field(gt=0, le=LARGEST_BYTES)]
-DurationS = Annotated[float, BeforeValidator(_duration_s), Field(gt=0)]
+DurationS = Annotated[float, BeforeValidator(_duration_s), DURATION_S]
 
 
 class StrictModel(BaseModel):
@@ -99,17 +115,17 @@ class StrictModel(BaseModel):
 class RangeSettings(StrictModel):
     """Settings ``range = {low, high, step}`` of evenly spaced levels, both ends included."""
 
-    low: Number
-    high: Number
-    step: Number
+    low: BoundedNumber
+    high: BoundedNumber
+    step: BoundedNumber
 
 
 class LogarithmicSettings(StrictModel):
     """Settings ``logarithmic = {low, high, count, integer}`` of geometrically spaced levels."""
 
-    low: Number
-    high: Number
-    count: int
+    low: BoundedNumber
+    high: BoundedNumber
+    count: Annotated[int, LEVELS]
     integer: bool = False
 
 
@@ -189,7 +205,7 @@ class CommandSettings(StrictModel):
     stdin: str = ""
     inherit: list[str] = Field(default_factory=list)
     limit: DurationS | None = None
-    processes: int = Field(default=MOST_PROCESSES, ge=1)
+    processes: Annotated[int, PROCESSES] = MOST_PROCESSES
     file_size: SizeBytes | None = None
     unused: bool = False
     measures: MeasuresSettings | None = None
@@ -268,7 +284,7 @@ class FloodSettings(StrictModel):
     """Settings ``[application]`` of kind ``flood``: the built-in flood model."""
 
     kind: Literal["flood"]
-    seed: int = Field(default=0, ge=0)
+    seed: Annotated[int, SEED] = 0
 
     def build(self) -> Flood:
         """Build the flood application."""
@@ -279,7 +295,7 @@ class MazeSettings(StrictModel):
     """Settings ``[application]`` of kind ``maze``: the built-in maze game."""
 
     kind: Literal["maze"]
-    seed: int = Field(default=0, ge=0)
+    seed: Annotated[int, SEED] = 0
     games: int = Field(default=12, ge=1, le=1000)
     enemies: int = Field(default=5, ge=0, le=100)
     limit: DurationS = 300.0
@@ -293,12 +309,12 @@ class AiPlatformSettings(StrictModel):
     """Settings ``[application]`` of kind ``ai_platform``: a simulated AI platform."""
 
     kind: Literal["ai_platform"]
-    seed: int = Field(default=0, ge=0)
+    seed: Annotated[int, SEED] = 0
     days: float = Field(default=10.0, gt=0, le=400)
     models: int = Field(default=60, ge=1, le=10_000)
-    interarrival_factor: float = Field(default=6.0, gt=0)
-    late_cost_per_h: float = Field(default=4.0, ge=0)
-    wait_cost_per_h: float = Field(default=0.5, ge=0)
+    interarrival_factor: Annotated[float, FACTOR] = 6.0
+    late_cost_per_h: Annotated[float, COST_PER_H] = 4.0
+    wait_cost_per_h: Annotated[float, COST_PER_H] = 0.5
     statistics: str | None = None
 
     def build(self) -> AiPlatform:
@@ -329,13 +345,13 @@ class MachineSettings(StrictModel):
     """Settings ``[[application.machines]]``: type, count and price of machines."""
 
     name: str
-    cores: int = Field(ge=1)
-    count: int = Field(ge=1)
-    counts: list[int] = Field(default_factory=list)
-    price_per_h: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    mem_gib: float | None = Field(default=None, gt=0)
-    disk_gib: float | None = Field(default=None, gt=0)
-    gpus: int = Field(default=0, ge=0)
+    cores: Annotated[int, CORES]
+    count: Annotated[int, MACHINES]
+    counts: list[Annotated[int, MACHINE_COUNTS]] = Field(default_factory=list)
+    price_per_h: Annotated[float, COST_PER_H] = 1.0
+    mem_gib: Annotated[float, GIBIBYTES] | None = None
+    disk_gib: Annotated[float, GIBIBYTES] | None = None
+    gpus: Annotated[int, GPUS] = 0
     gpu_model: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
 
@@ -361,20 +377,20 @@ class PlacementSettings(StrictModel):
 
     kind: Literal["placement"]
     trace: str | None = None
-    first: int | None = Field(default=None, ge=1)
+    first: Annotated[int, RUNS] | None = None
     model: str | None = None
     generator: str | None = None
     duration: DurationS = 86_400.0
-    scale: float = Field(default=0.05, gt=0, allow_inf_nan=False)
+    scale: Annotated[float, FACTOR] = 0.05
     count: int = Field(default=1, ge=1, le=100)
-    seed: int = Field(default=0, ge=0)
+    seed: Annotated[int, SEED] = 0
     nodes: str | None = None
-    prices: dict[str, float] = Field(default_factory=dict)
+    prices: dict[str, Annotated[float, COST_PER_H]] = Field(default_factory=dict)
     machines: list[MachineSettings] = Field(default_factory=list)
     levels: dict[str, list[LevelValue]] = Field(default_factory=dict)
     baseline: dict[str, LevelValue] = Field(default_factory=dict)
-    options: dict[str, Number] = Field(default_factory=dict)
-    wait_cost_per_h: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    options: dict[str, BoundedNumber] = Field(default_factory=dict)
+    wait_cost_per_h: Annotated[float, COST_PER_H] = 10.0
     beyond_at_most: float = Field(default=0.05, ge=0, le=1)
     wait_at_most: DurationS | None = None
 
@@ -463,11 +479,11 @@ class FuturesSettings(StrictModel):
 
     model: str | None = None
     generator: str | None = None
-    knobs: dict[str, Number | str] = Field(default_factory=dict)
+    knobs: dict[str, BoundedNumber | str] = Field(default_factory=dict)
     count: int = Field(default=10, ge=1, le=1000)
     duration: DurationS = 7 * 86_400.0
-    scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    seed: int = Field(default=0, ge=0)
+    scale: Annotated[float, FACTOR] = 1.0
+    seed: Annotated[int, SEED] = 0
     aggregate: FutureAggregate = "mean"
     quantile: float | None = Field(default=None, gt=0, le=1)
     anew: bool = False
@@ -532,7 +548,7 @@ class SchedulingSettings(StrictModel):
     kind: Literal["scheduling"] = "scheduling"
     preset: str = DEFAULT_PRESET
     log: str | None = None
-    first: int | None = Field(default=None, ge=1)
+    first: Annotated[int, RUNS] | None = None
     procs: int | None = Field(default=None, ge=1, le=10**12)
     baseline: BaselineSettings = BaselineSettings()
     levels: dict[str, list[LevelValue]] = Field(default_factory=dict)

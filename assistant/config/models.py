@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from assistant.config.application import DurationS, SizeBytes, StrictModel
+from assistant.core.bounds import CORES, COST, VALUE
 from assistant.core.errors import SettingsError, hint
 from assistant.core.objective import (
     Constraint,
@@ -31,15 +32,15 @@ class RmseSettings(StrictModel):
     """Settings ``rmse``: a measure that is a series, and the reference series for its error."""
 
     measure: str
-    reference: list[float]
+    reference: list[Annotated[float, VALUE]]
 
 
 class ConstraintSettings(StrictModel):
     """Settings ``[[objective.constraints]]``: a bound on one measure."""
 
     measure: str
-    at_most: float | None = None
-    at_least: float | None = None
+    at_most: Annotated[float, VALUE] | None = None
+    at_least: Annotated[float, VALUE] | None = None
     label: str = ""
 
 
@@ -48,7 +49,7 @@ class ObjectiveSettings(StrictModel):
 
     minimise: str | None = None
     maximise: str | None = None
-    weighted: dict[str, float] | None = None
+    weighted: dict[str, Annotated[float, VALUE]] | None = None
     rmse: RmseSettings | None = None
     unit: str | None = None
     second: str | None = None
@@ -142,9 +143,9 @@ def check_measures(objective: Objective, application: Application) -> None:
 class CostSettings(StrictModel):
     """Settings ``[cost]``: the price of a run, and the cost limit of all runs together."""
 
-    limit: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    limit: Annotated[float, COST] | None = None
     unit: str = ""
-    per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    per_hour: Annotated[float, COST] | None = None
     resources: str | None = None
     measure: str | None = None
 
@@ -243,7 +244,7 @@ LEAST_MEMORY_BYTES = 1 << 20
 class EnvironmentSettings(StrictModel):
     """Settings ``[environment]``: cores and memory requested for each run."""
 
-    cores: int | None = Field(default=None, ge=1)
+    cores: Annotated[int, CORES] | None = None
     memory: Annotated[SizeBytes, Field(ge=LEAST_MEMORY_BYTES)] | None = None
 
     def build(self) -> Environment:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -49,6 +49,16 @@ from assistant.config.models import (
     check_measures,
     check_tariff,
     objective_of,
+)
+from assistant.core.bounds import (
+    BATCH,
+    INITIAL,
+    MIN_SAMPLES,
+    RADIUS,
+    RUNS,
+    SEED,
+    VALUE,
+    WORKERS,
 )
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
@@ -107,9 +117,9 @@ class WarningPolicySettings(StrictModel):
 
     good: Literal["quantile", "threshold", "verdicts"] = "quantile"
     quantile: float = Field(default=0.3, gt=0, le=1)
-    threshold: float | None = None
-    eps: float | None = Field(default=None, gt=0)
-    min_samples: int = Field(default=3, ge=1)
+    threshold: Annotated[float, VALUE] | None = None
+    eps: Annotated[float, RADIUS] | None = None
+    min_samples: Annotated[int, MIN_SAMPLES] = 3
     pending: Literal["near", "queued", "box", "plan"] = "near"
     warn_from: float = Field(default=0.0, ge=0, le=1)
     advised: float = Field(default=0.7, ge=0, le=1)
@@ -129,15 +139,15 @@ class SweepSettings(StrictModel):
     """Validated settings of a sweep file, with all its settings tables."""
 
     name: str = ""
-    seed: int = Field(default=0, ge=0)
-    runs: int | None = Field(default=None, ge=1)
-    initial: int = Field(default=10, ge=0)
-    batch: int | None = Field(default=None, ge=1)
-    workers: int = Field(default=1, ge=1)
+    seed: Annotated[int, SEED] = 0
+    runs: Annotated[int, RUNS] | None = None
+    initial: Annotated[int, INITIAL] = 10
+    batch: Annotated[int, BATCH] | None = None
+    workers: Annotated[int, WORKERS] = 1
     executor: ExecutorSettings | None = None
     environment: EnvironmentSettings = EnvironmentSettings()
     deadline: DurationS | None = None
-    goal: float | None = Field(default=None, allow_inf_nan=False)
+    goal: Annotated[float, VALUE] | None = None
     at_goal: AtGoal = "stop"
     keep_going: bool = False
     run_limit: DurationS | None = None
@@ -282,7 +292,7 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
     if settings.exclude:
-        space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
+        space.check_not_empty()
     objective = objective_of(settings.objective, application.objective)
     check_measures(objective, application)
     settings.check_cost(application, space)
@@ -405,7 +415,8 @@ def _sentence(error: ValidationError) -> str:
     tail = f" (and {more} more)" if more else ""
     rejected = f", not {input_value!r}" if isinstance(input_value, bool | int | float | str) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if rejected and repr(input_value) in message:  # our own sentence contains the value
+    shown = re.escape(repr(input_value))
+    if rejected and re.search(rf"(?<![\w.,]){shown}(?![\w,])", message):  # our own sentence has it
         rejected = ""
     return f"'{place}' {message}{rejected}{tail}" if place else f"{message}{tail}"
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from assistant.core.bounds import BATCH, PRIORITY
 from assistant.core.errors import (
     ExperimentError,
     ImpossibleValueError,
@@ -220,6 +221,7 @@ def replicate_requests(
     """
     if type(n) is not int or n < 1:
         raise ExperimentError(f"a run is repeated a whole number of times from 1 on, not {n!r}")
+    BATCH.check("the number of replicates", n)
     if isinstance(of, Mapping):
         configuration = experiment.space.from_values(of)
         runs = [run for run in experiment.runs if run.configuration == configuration]
@@ -374,6 +376,7 @@ def close_level(experiment: Experiment, parameter: str, value: Level, now_s: flo
     """Return the event that closes a parameter level, so that no new suggestion uses it."""
     refuse_if_finished(experiment)
     space = experiment.space.closing(parameter, value)
+    space.check_not_empty()
     return SpaceChanged(now_s, space, f"{parameter}={value} closed")
 
 
@@ -415,7 +418,7 @@ def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -
     """Return the event that excludes all parameter combinations that meet a condition."""
     refuse_if_finished(experiment)
     space = experiment.space.excluding(Exclusion.parse(condition))
-    space.count_allowed()  # refuses a condition that cannot be evaluated somewhere
+    space.check_not_empty()
     return SpaceChanged(now_s, space, f"excluded: {condition}")
 
 
@@ -590,10 +593,9 @@ def close_levels(
     for name, value in levels:
         space = space.closing(name, value)
         events.append(SpaceChanged(now_s, space, f"{name}={value} closed"))
+    space.check_not_empty()
     return tuple(events)
 
-
-HIGHEST_PRIORITY = 1e6
 
 OVER = (RunState.COMPLETED, RunState.FAILED)
 
@@ -607,11 +609,8 @@ def prioritise_run(
         ImpossibleValueError: the priority is not finite or out of range.
         ExperimentError: the run does not wait.
     """
-    if not math.isfinite(priority) or abs(priority) > HIGHEST_PRIORITY:
-        raise ImpossibleValueError(
-            f"a priority is a number from {-HIGHEST_PRIORITY:,.0f} to {HIGHEST_PRIORITY:,.0f}, "
-            f"not {priority}"
-        )
+    if priority not in PRIORITY:
+        raise ImpossibleValueError(f"a priority must be {PRIORITY}, not {priority}")
     _waiting(experiment, run_id, "be given another priority")
     return RunPrioritised(now_s, run_id, float(priority))
 

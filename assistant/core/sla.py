@@ -8,6 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from assistant.core.bounds import (
+    BATCH,
+    COST,
+    DURATION_S,
+    INITIAL,
+    MOMENT_S,
+    REGION_WEIGHT,
+    RUNS,
+    VALUE,
+)
 from assistant.core.errors import SettingsError
 from assistant.core.run import Run
 from strategies import DEFAULT_STRATEGY, Configuration, Level, RegionRule
@@ -46,13 +56,11 @@ class Tariff:
     measure: str | None = None
 
     def __post_init__(self) -> None:
-        _number("the price of an hour", self.per_hour)
+        COST.check("the price of an hour", self.per_hour)
         if (self.per_hour is None) == (self.measure is None):
             raise SettingsError(
                 "a cost is a price per hour or a measure; name exactly one of per_hour and measure"
             )
-        if self.per_hour is not None and not 0 < self.per_hour < float("inf"):
-            raise SettingsError(f"the price of an hour must be above 0, not {self.per_hour}")
         if self.measure is not None and self.resources is not None:
             raise SettingsError(
                 "resources need a price per hour; leave them out if a measure is the cost"
@@ -136,26 +144,17 @@ class Sla:
     keep_going: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_runs", "deadline_s", "max_cost", "goal", "run_limit_s"):
-            _number(name, getattr(self, name))
-        for name in ("max_cost", "run_limit_s"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise SettingsError(f"{name} must be a number above 0, not {value}")
-        if self.goal is not None and not abs(self.goal) < float("inf"):
-            raise SettingsError(f"the goal must be a finite value, not {self.goal}")
+        RUNS.check("the budget of runs", self.max_runs)
+        MOMENT_S.check("the deadline", self.deadline_s)
+        COST.check("the cost limit", self.max_cost)
+        VALUE.check("the goal", self.goal)
+        DURATION_S.check("the time limit of a run", self.run_limit_s)
         if self.max_cost is not None and self.tariff is None:
             raise SettingsError("a cost limit needs a tariff: set the cost of a run")
         if self.at_goal not in AT_GOAL:
             raise SettingsError(
                 f"at_goal must be one of {', '.join(AT_GOAL)}, not '{self.at_goal}'"
             )
-        if isinstance(self.max_runs, float):
-            raise SettingsError(f"max_runs is a whole number or None, not {self.max_runs!r}")
-        if self.max_runs is not None and self.max_runs < 1:
-            raise SettingsError(f"the budget must be at least 1 run, not {self.max_runs}")
-        if self.deadline_s is not None and not 0 < self.deadline_s < float("inf"):
-            raise SettingsError(f"the deadline must be a moment in time, not {self.deadline_s}")
 
     def remaining_runs(self, used: int) -> int | None:
         """Return how many runs may still be submitted after ``used`` runs; None if unlimited.
@@ -293,8 +292,7 @@ class Steering:
     def __post_init__(self) -> None:
         _number("the exploitation level", self.exploitation)
         for _, weight in self.weights:
-            if isinstance(weight, bool) or not 0 <= weight < float("inf"):
-                raise SettingsError(f"the weight of a region is a number from 0 on, not {weight!r}")
+            REGION_WEIGHT.check("the weight of a region", weight)
         if self.exploitation is not None and not 0.0 <= self.exploitation <= 1.0:
             raise SettingsError(
                 f"the exploitation level is a share from 0 to 1, not {self.exploitation}"
@@ -324,12 +322,8 @@ class AutoSteering:
     warnings: OnWarning = "ignore"
 
     def __post_init__(self) -> None:
-        if self.initial < 0:
-            raise SettingsError(
-                f"the number of initial runs must be at least 0, not {self.initial}"
-            )
-        if self.batch is not None and self.batch < 1:
-            raise SettingsError(f"a batch has at least 1 suggestion, not {self.batch}")
+        INITIAL.check("the number of initial runs", self.initial)
+        BATCH.check("the number of suggestions in a batch", self.batch)
         if self.warnings not in get_args(OnWarning):
             raise SettingsError(f"warnings must be accept, ignore or wait, not '{self.warnings}'")
 

@@ -13,6 +13,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from assistant.analysis.experiment_state import NextStep, StateName, experiment_state
+from assistant.core.bounds import (
+    BATCH,
+    COST,
+    DURATION_S,
+    INITIAL,
+    MOMENT_S,
+    PRIORITY,
+    REGION_WEIGHT,
+    RUNS,
+    VALUE,
+)
 from assistant.core.objective import Measure
 from assistant.core.run import Run, RunState, Source
 from assistant.core.sla import AtGoal, OnWarning, Sla, Tariff
@@ -28,11 +39,14 @@ Text = Annotated[str, Field(max_length=4000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 LevelIn = bool | int | float | Annotated[str, Field(max_length=1000)]
 Levels = Annotated[dict[Name, LevelIn], Field(max_length=1000)]
-Count = Annotated[int, Field(ge=1, le=1000)]
+Count = Annotated[int, BATCH]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0, le=1e11, allow_inf_nan=False)]
+Moment = Annotated[float, MOMENT_S]
 Share = Annotated[float, Field(ge=0, le=1)]
 MeasureIn = float | int | None | Annotated[list[Number], Field(max_length=100_000)]
+Place = Annotated[int, Field(ge=0, le=10**9)]
+Positive = Annotated[int, Field(ge=1, le=10**9)]
+RegionWeight = Annotated[float, REGION_WEIGHT]
 Measures = Annotated[dict[Name, MeasureIn], Field(max_length=1000)]
 
 
@@ -53,7 +67,7 @@ class OpenIn(RequestBody):
 class EventsIn(RequestBody):
     """Request to append events of a session in another process, from ``position`` on."""
 
-    position: Annotated[int, Field(ge=0)]
+    position: Place
     events: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=200_000)]
 
 
@@ -67,7 +81,7 @@ class SuggestIn(RequestBody):
 class SubmitIn(RequestBody):
     """Request to submit a batch: positions of the suggestions to keep (null: all), and edits."""
 
-    keep: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=1000)] | None = None
+    keep: Annotated[list[Place], Field(max_length=1000)] | None = None
     edits: Annotated[dict[Annotated[str, Field(pattern=r"^[0-9]{1,6}$")], Levels], Field()] = {}
 
 
@@ -81,7 +95,7 @@ class IncludeIn(RequestBody):
 class ReplicateIn(RequestBody):
     """Request for ``n`` replicates of a configuration, given by a run number or by its values."""
 
-    of: Annotated[int, Field(ge=1)] | Levels
+    of: Positive | Levels
     n: Count = 1
     reason: Text = ""
 
@@ -89,7 +103,7 @@ class ReplicateIn(RequestBody):
 class PriorityIn(RequestBody):
     """New priority of a waiting run: a number, or ``first`` to start before all others."""
 
-    priority: Number | Literal["first"]
+    priority: Annotated[float, PRIORITY] | Literal["first"]
 
 
 class ReasonIn(RequestBody):
@@ -122,8 +136,8 @@ class SteeringIn(RequestBody):
 class AutoSteeringIn(RequestBody):
     """Settings of auto-steering: batch size, number of initial runs, and warning handling."""
 
-    batch: Annotated[int, Field(ge=1, le=1000)] | None = None
-    initial: Annotated[int, Field(ge=0, le=1000)] = 10
+    batch: Annotated[int, BATCH] | None = None
+    initial: Annotated[int, INITIAL] = 10
     warnings: OnWarning = "ignore"
 
 
@@ -138,7 +152,7 @@ class TariffIn(RequestBody):
     """Pricing rule for runs: price of a resource hour, or a measure that is the cost."""
 
     unit: Annotated[str, Field(max_length=40)] = ""
-    per_hour: Number | None = None
+    per_hour: Annotated[float, COST] | None = None
     resources: Name | None = None
     measure: Name | None = None
 
@@ -146,12 +160,12 @@ class TariffIn(RequestBody):
 class SlaIn(RequestBody):
     """New SLA: limits on runs, time and cost, and a goal; null leaves a term out."""
 
-    max_runs: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    deadline_s: Seconds | None = None
-    max_cost: Number | None = None
+    max_runs: Annotated[int, RUNS] | None = None
+    deadline_s: Moment | None = None
+    max_cost: Annotated[float, COST] | None = None
     tariff: TariffIn | None = None
-    goal: Number | None = None
-    run_limit_s: Seconds | None = None
+    goal: Annotated[float, VALUE] | None = None
+    run_limit_s: Annotated[float, DURATION_S] | None = None
     at_goal: AtGoal = "stop"
     keep_going: bool = False
 
@@ -193,8 +207,8 @@ class PlanIn(RequestBody):
 class WeightIn(RequestBody):
     """New weight of a region of good results in exploiting suggestions."""
 
-    region: Annotated[int, Field(ge=1)]
-    weight: Number
+    region: Positive
+    weight: RegionWeight
 
 
 class AnswerIn(RequestBody):
@@ -202,7 +216,7 @@ class AnswerIn(RequestBody):
 
     answer: Literal["accepted", "changed", "ignored"]
     exploitation: Share | None = None
-    alternative: Annotated[int, Field(ge=0)] | None = None
+    alternative: Place | None = None
 
 
 class PastResultIn(RequestBody):
@@ -223,14 +237,14 @@ class WhatIfIn(RequestBody):
     """Hypothetical change for a forecast; null leaves a setting unchanged."""
 
     exploitation: Share | Literal["keep"] | None = "keep"
-    max_runs: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    deadline_s: Seconds | None = None
-    max_cost: Number | None = None
-    goal: Number | None = None
+    max_runs: Annotated[int, RUNS] | None = None
+    deadline_s: Moment | None = None
+    max_cost: Annotated[float, COST] | None = None
+    goal: Annotated[float, VALUE] | None = None
     strategy: Name | None = None
     options: Levels | None = None
     close: Annotated[list[tuple[Name, LevelIn]], Field(max_length=1000)] = []
-    weights: Annotated[list[tuple[int, Number]], Field(max_length=1000)] = []
+    weights: Annotated[list[tuple[Positive, RegionWeight]], Field(max_length=1000)] = []
 
 
 class RegisterIn(RequestBody):
@@ -279,7 +293,7 @@ class ApiTokenIn(RequestBody):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
     role: Literal["viewer", "steerer", "worker", "adapter"] = "worker"
     experiment: Name | None = None
-    expires_s: Seconds | None = None
+    expires_s: Moment | None = None
 
 
 def measures_of(measures: dict[str, Any] | None) -> dict[str, Measure] | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 from uuid import uuid4
 
+from assistant.core.bounds import SEED, WORKERS
 from assistant.core.events import ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Objective
@@ -144,6 +145,9 @@ def _check(described: ExperimentOpened) -> None:
     """Raise for a wrong description, before anything is stored."""
     steering = described.steering
     make_strategy(steering.strategy, **steering.options)
+    described.space.check_not_empty()
+    WORKERS.check("the number of runs at once", described.workers)
+    SEED.check("the seed", described.seed)
     described.warning_policy.warns_by_forecast(described.sla)  # refuses a forecast without a goal
     if described.baseline is not None:
         described.space.check(described.baseline)

@@ -30,6 +30,7 @@ from assistant.analysis.recommendation import (
 from assistant.analysis.warning import build_warning, next_batch
 from assistant.analysis.what_if import SteeringChange, WhatIf, what_if
 from assistant.core import commands
+from assistant.core.bounds import BATCH
 from assistant.core.commands import Keep, RunRequest, random_stream
 from assistant.core.errors import ExperimentError
 from assistant.core.events import (
@@ -174,6 +175,7 @@ class Session(ExperimentQueries):
             commands.refuse_if_finished(experiment)
             if n < 1:
                 raise ExperimentError(f"a batch has at least 1 suggestion, not {n}")
+            BATCH.check("the number of suggestions in a batch", n)
             number = len(experiment.batches) + 1
             seed = experiment.opened.seed
             rng = np.random.default_rng(random_stream(seed, "suggest", number))
@@ -262,10 +264,11 @@ class Session(ExperimentQueries):
         Raises:
             ExperimentError: the experiment is finished, there is nothing to confirm, results do not
                 vary, or the configurations to repeat are closed by now.
-            OptionError: ``n`` is no whole number of at least 1.
+            SettingsError: ``n`` is no whole number from 1 to 1,000.
         """
         with self._event_log.deciding():
             commands.refuse_if_finished(self.experiment)
+            BATCH.check("the number of suggestions in a batch", n)
             suggestions = confirming(self.experiment, n)
             number = len(self.experiment.batches) + 1
             batch = BatchSuggested(self._event_log.now_s(), number, suggestions, exhausted=False)

@@ -12,7 +12,8 @@ import bisect
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -20,7 +21,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from strategies.space.exclusion import Exclusion
+from strategies.space.errors import ExclusionError
+from strategies.space.exclusion import Domain, Exclusion, domain_of
 from strategies.space.parameter import Parameter
 
 _INT64_END = 2**63
@@ -56,32 +58,50 @@ def permuted(rng: np.random.Generator, n: int) -> Iterator[int]:
 EXACT_BOUND = 200_000
 """Most combinations that are enumerated; beyond it answers are lazy or unknown."""
 
+WORK_BOUND = 3_000_000
+"""Most tests of exclusions for one enumeration, where one test of 50 characters counts 1."""
+
+SEARCH_BOUND = 30_000
+"""Most such tests for exclusions whose parameters have more than `EXACT_BOUND` combinations."""
+
+VERDICTS = 100_000  # Most cached results of the exclusions of one space
+
 
 @dataclass(frozen=True, slots=True)
 class AllowedCombinations:
-    """Level combinations of a subset of parameters that occur in allowed configurations."""
+    """Level combinations of a subset of parameters that occur in allowed configurations.
 
-    # allowed combinations of those parameters that exclusions name
-    parts: frozenset[tuple[int, ...]]
-    bound: tuple[bool, ...]  # whether exclusions name each parameter; the others combine freely
-    open_ids: tuple[frozenset[int], ...]  # open level ids of each parameter
+    Args:
+        parts: for each group of parameters that exclusions connect, their places among the
+            parameters and their allowed combinations; groups combine freely.
+        open_ids: open level ids of each parameter.
+    """
+
+    parts: tuple[tuple[tuple[int, ...], frozenset[tuple[int, ...]]], ...]
+    open_ids: tuple[frozenset[int], ...]
 
     def __len__(self) -> int:
-        free = (len(ids) for ids, is_bound in zip(self.open_ids, self.bound, strict=True)
-                if not is_bound)  # fmt: skip
-        return len(self.parts) * math.prod(free)
+        bound = {place for places, _ in self.parts for place in places}
+        free = (len(ids) for place, ids in enumerate(self.open_ids) if place not in bound)
+        return math.prod(len(part) for _, part in self.parts) * math.prod(free)
 
     def __contains__(self, level_ids: Sequence[int]) -> bool:
         """Return whether a combination, one level id per parameter, is among them."""
-        part = tuple(i for i, is_bound in zip(level_ids, self.bound, strict=True) if is_bound)
-        levels = zip(level_ids, self.open_ids, strict=True)
-        return part in self.parts and all(i in ids for i, ids in levels)
+        return all(i in ids for i, ids in zip(level_ids, self.open_ids, strict=True)) and all(
+            tuple([level_ids[place] for place in places]) in part for places, part in self.parts
+        )
+
+
+class _TooManyError(Exception):
+    """Signal of an enumeration that has passed its bound."""
 
 
 class AllowedConfigurations:
     """Enumeration of a space's allowed configurations as tuples of level ids.
 
     All names in the exclusions are parameters; open level ids are ascending, none empty.
+    Exclusions that share parameters with two or more open levels form a group; groups combine
+    freely, so that their numbers are multiplied and never their lists.
     """
 
     def __init__(
@@ -93,7 +113,10 @@ class AllowedConfigurations:
         self.parameters = tuple(parameters)
         self.open_ids = open_ids
         self._open_sets = tuple(frozenset(ids) for ids in open_ids)
-        self._judges = tuple(_ExclusionTest(self.parameters, exclusion) for exclusion in exclusions)
+        n_kept = VERDICTS // max(1, len(exclusions))
+        self._judges = tuple(
+            _ExclusionTest(self.parameters, exclusion, n_kept) for exclusion in exclusions
+        )
         self._named = tuple(sorted({i for judge in self._judges for i in judge.positions}))
 
     def closed_at(self, level_ids: Sequence[int]) -> int | None:
@@ -117,24 +140,38 @@ class AllowedConfigurations:
     def count(self) -> int | None:
         """Count the allowed configurations exactly, or return None if that is too costly.
 
-        Exact while the parameters named by exclusions have at most `EXACT_BOUND` combinations
-        of open levels; None beyond.
+        Exact while the parameters of every group of exclusions have at most `EXACT_BOUND`
+        combinations of open levels, and for larger groups of which that many can be searched; 0 if
+        one group alone allows nothing.
         """
-        if self._admitted_parts is None:
-            return None
-        free = (len(ids) for i, ids in enumerate(self.open_ids) if i not in self._named)
-        return len(self._admitted_parts) * math.prod(free)
+        groups = self._groups
+        if any(group.rows == 0 for group in groups):
+            return 0
+        bound = {position for group in groups for position in group.positions}
+        free = (len(ids) for i, ids in enumerate(self.open_ids) if i not in bound)
+        n_rows = [group.rows for group in groups if group.rows is not None]
+        return math.prod(n_rows) * math.prod(free) if len(n_rows) == len(groups) else None
 
-    def parts(self, positions: Sequence[int]) -> frozenset[tuple[int, ...]] | None:
-        """Return the allowed level combinations of the given parameters that exclusions name.
+    def parts(
+        self, positions: Sequence[int]
+    ) -> tuple[tuple[tuple[int, ...], frozenset[tuple[int, ...]]], ...] | None:
+        """Return the allowed level combinations of the given parameters, by group of exclusions.
 
-        In the order of ``positions``; the other parameters combine freely with them. None where
-        the count is unknown.
+        Of each group the places among ``positions`` and the combinations; parameters of no group
+        combine freely. None where the count is unknown.
         """
-        if self._admitted_parts is None:
-            return None
-        places = [self._named.index(position) for position in positions if position in self._named]
-        return frozenset(tuple(part[place] for place in places) for part in self._admitted_parts)
+        count = self.count()
+        if not count:
+            return None if count is None else (((), frozenset()),)
+        places = {position: place for place, position in enumerate(positions)}
+        parts = []
+        for group in self._groups:
+            columns = [c for c, position in enumerate(group.positions) if position in places]
+            if columns:
+                at = tuple(places[group.positions[c]] for c in columns)
+                rows = zip(*(group.columns[c] for c in columns), strict=True)
+                parts.append((at, frozenset(rows)))
+        return tuple(parts)
 
     def all(self) -> Iterator[tuple[int, ...]]:
         """Yield the level ids of all allowed configurations, with the last varying fastest.
@@ -143,46 +180,84 @@ class AllowedConfigurations:
         precede the first allowed one. That is exact while `count` is; beyond, a prefix is skipped
         once an exclusion has all the levels that it names.
         """
-        if self._admitted_parts == ():
+        count = self.count()
+        if count == 0:
             return
         end = self._named[-1] + 1 if self._named else 0
-        for head in self._heads((), end):
-            for tail in itertools.product(*self.open_ids[end:]):
+        heads = self._heads(end) if count is None else self._exact_heads(end)
+        for head in heads:
+            for tail in self._tails(end):
                 yield head + tail
 
-    def _heads(self, head: tuple[int, ...], end: int) -> Iterator[tuple[int, ...]]:
-        """Yield the first ``end`` levels of the allowed combinations that begin with ``head``."""
-        if len(head) == end:
-            yield head
-            return
-        for level_id in self.open_ids[len(head)]:
-            longer = (*head, level_id)
-            if self._may_begin(longer):
-                yield from self._heads(longer, end)
+    def _tails(self, end: int) -> Iterator[tuple[int, ...]]:
+        """Yield the combinations of the parameters from ``end`` on, which no exclusion names."""
+        return _odometer(self.open_ids[end:], lambda _: True)
 
-    def _may_begin(self, head: tuple[int, ...]) -> bool:
-        position = len(head) - 1
-        if self._beginnings is None:
-            ready = (j for j in self._judges if max(j.positions, default=0) == position)
-            return not any(judge.excludes(head) for judge in ready)
-        if position not in self._named:
-            return True
-        return tuple([head[i] for i in self._named if i <= position]) in self._beginnings
+    def _heads(self, end: int) -> Iterator[tuple[int, ...]]:
+        """Yield the first ``end`` levels of the combinations that no exclusion forbids."""
+        ready: dict[int, list[_ExclusionTest]] = {}
+        for judge in self._judges:
+            ready.setdefault(max(judge.positions, default=0), []).append(judge)
+
+        def may_begin(head: list[int]) -> bool:
+            return not any(judge.excludes(head) for judge in ready.get(len(head) - 1, ()))
+
+        return _odometer(self.open_ids[:end], may_begin)
+
+    def _exact_heads(self, end: int) -> Iterator[tuple[int, ...]]:
+        """Yield the first ``end`` levels of the allowed combinations, by the rows of the groups."""
+        place_of = {
+            position: (group, column)
+            for group in self._groups
+            for column, position in enumerate(group.positions)
+        }
+        ranges: dict[tuple[int, int], tuple[int, int]] = {}
+
+        def may_begin(head: list[int]) -> bool:
+            position = len(head) - 1
+            if position not in place_of:
+                return True
+            group, column = place_of[position]
+            number = id(group)
+            low, high = (0, group.rows or 0) if column == 0 else ranges[number, column - 1]
+            ids = group.columns[column]
+            low = bisect.bisect_left(ids, head[-1], low, high)
+            high = bisect.bisect_right(ids, head[-1], low, high)
+            ranges[number, column] = (low, high)
+            return low < high
+
+        return _odometer(self.open_ids[:end], may_begin)
 
     def grid(self) -> NDArray[np.int64]:
         """Return the level ids [m, d] of all allowed configurations, for small spaces.
 
         The parameters that exclusions name move slowest.
         """
-        parts = np.array(self._admitted_parts or ((),), dtype=np.int64)
-        parts = parts.reshape(-1 if self._named else 1, len(self._named))
-        free = [i for i in range(len(self.parameters)) if i not in self._named]
-        combinations = list(itertools.product(*(self.open_ids[i] for i in free)))
-        rest = np.array(combinations, dtype=np.int64).reshape(len(combinations), len(free))
-        level_ids = np.empty((len(parts) * len(rest), len(self.parameters)), dtype=np.int64)
-        level_ids[:, list(self._named)] = np.repeat(parts, len(rest), axis=0)
-        level_ids[:, free] = np.tile(rest, (len(parts), 1))
-        return level_ids
+        count = self.count()
+        if count is None or count > EXACT_BOUND:
+            raise AssertionError("a grid is for a space with a small number of configurations")
+        level_ids = np.tile(np.array([ids[0] for ids in self.open_ids], dtype=np.int64), (count, 1))
+        if not count:
+            return level_ids
+        bound = {position for group in self._groups for position in group.positions}
+        blocks = [(group.positions, group.array()) for group in self._groups]
+        blocks += [
+            ((i,), np.array(ids, dtype=np.int64).reshape(-1, 1))
+            for i, ids in enumerate(self.open_ids)
+            if i not in bound and len(ids) > 1
+        ]
+        n_left = count
+        for positions, block in blocks:
+            n_left //= len(block)
+            column = np.tile(np.repeat(block, n_left, axis=0), (count // (n_left * len(block)), 1))
+            level_ids[:, list(positions)] = column
+        varying = [i for i, ids in enumerate(self.open_ids) if len(ids) > 1]
+        keys = [i for i in varying if i in self._named] + [
+            i for i in varying if i not in self._named
+        ]
+        if not keys:
+            return level_ids
+        return level_ids[np.lexsort([level_ids[:, i] for i in reversed(keys)])]
 
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
         """Draw an open level uniformly for each parameter, ignoring exclusions."""
@@ -190,47 +265,180 @@ class AllowedConfigurations:
 
     def draw_allowed(self, rng: np.random.Generator) -> tuple[int, ...] | None:
         """Draw an allowed configuration uniformly; None if none exists or they are not counted."""
-        if not self._admitted_parts:
+        if not self.count():
             return None
         level_ids = list(self.draw(rng))
-        part = self._admitted_parts[below(rng, len(self._admitted_parts))]
-        for position, level_id in zip(self._named, part, strict=True):
-            level_ids[position] = level_id
+        for group in self._groups:
+            row = below(rng, group.rows or 1)
+            for position, ids in zip(group.positions, group.columns, strict=True):
+                level_ids[position] = ids[row]
         return tuple(level_ids)
 
     @cached_property
-    def _admitted_parts(self) -> tuple[tuple[int, ...], ...] | None:
-        """Allowed combinations of the parameters named by exclusions; None beyond the bound."""
-        named_ids = [self.open_ids[i] for i in self._named]
-        if math.prod(len(ids) for ids in named_ids) > EXACT_BOUND:
-            return None
-        level_ids = [ids[0] for ids in self.open_ids]
-        admitted = []
-        for part in itertools.product(*named_ids):
-            for position, level_id in zip(self._named, part, strict=True):
-                level_ids[position] = level_id
-            if self.excluded_by(level_ids) is None:
-                admitted.append(part)
-        return tuple(admitted)
+    def _groups(self) -> tuple[_ExclusionGroup, ...]:
+        """Groups of exclusions that share no parameter with two or more open levels."""
+        members: list[tuple[set[int], list[_ExclusionTest]]] = []
+        for judge in self._judges:
+            positions = {i for i in judge.positions if len(self.open_ids[i]) > 1}
+            judges = [judge]
+            apart = []
+            for other_positions, other_judges in members:
+                if positions.isdisjoint(other_positions):
+                    apart.append((other_positions, other_judges))
+                else:
+                    positions |= other_positions
+                    judges += other_judges
+            members = [*apart, (positions, judges)]
+        order = {id(judge): number for number, judge in enumerate(self._judges)}
+        first = [ids[0] for ids in self.open_ids]
+        groups, work = [], WORK_BOUND
+        for positions, judges in sorted(members, key=lambda member: sorted(member[0])):
+            judges.sort(key=lambda judge: order[id(judge)])
+            search = _GroupSearch(tuple(sorted(positions)), judges, self.open_ids, first, work)
+            groups.append(search.group())
+            work -= search.spent
+        return tuple(groups)
 
-    @cached_property
-    def _beginnings(self) -> frozenset[tuple[int, ...]] | None:
-        """Prefixes of the admitted parts; None beyond the bound."""
-        if self._admitted_parts is None:
-            return None
-        n = len(self._named)
-        return frozenset(part[:i] for part in self._admitted_parts for i in range(1, n + 1))
+
+def _odometer(
+    choices: Sequence[Sequence[int]], may_begin: Callable[[list[int]], bool]
+) -> Iterator[tuple[int, ...]]:
+    """Yield the combinations of choices, the last varying fastest, without refused beginnings.
+
+    Without recursion, since a space may have more parameters than Python has frames.
+    """
+    n = len(choices)
+    if n == 0:
+        yield ()
+        return
+    head: list[int] = []
+    iterators = [iter(choices[0])]
+    while iterators:
+        for level_id in iterators[-1]:
+            head.append(level_id)
+            if not may_begin(head):
+                head.pop()
+                continue
+            if len(head) == n:
+                yield tuple(head)
+                head.pop()
+                continue
+            iterators.append(iter(choices[len(head)]))
+            break
+        else:
+            iterators.pop()
+            if head:
+                head.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class _ExclusionGroup:
+    """Parameters that exclusions connect, with the columns of their allowed combinations.
+
+    Rows are in lexicographic order. Their number is None if it is unknown; then there are no
+    columns.
+    """
+
+    positions: tuple[int, ...]
+    columns: tuple[array[int], ...]
+    rows: int | None
+
+    def array(self) -> NDArray[np.int64]:
+        """Return the allowed combinations, int64 [rows, positions]."""
+        ids = [np.frombuffer(column, dtype=np.int32) for column in self.columns if len(column)]
+        stacked = np.array(ids, dtype=np.int64)
+        return stacked.reshape(len(self.positions), self.rows or 0).T
+
+
+class _GroupSearch:
+    """Search for the allowed combinations of one group, within a bound on its work."""
+
+    def __init__(
+        self,
+        positions: tuple[int, ...],
+        judges: Sequence[_ExclusionTest],
+        open_ids: Sequence[tuple[int, ...]],
+        first: Sequence[int],
+        work: int,
+    ) -> None:
+        self._positions, self._judges, self._open_ids = positions, judges, open_ids
+        self._level_ids = list(first)
+        n_combinations = math.prod(len(open_ids[i]) for i in positions)
+        self._is_small = n_combinations <= EXACT_BOUND
+        self._work = work if self._is_small else min(work, SEARCH_BOUND)
+        self.spent = 0
+        self._ready: dict[int, list[_ExclusionTest]] = {}
+        for judge in judges:
+            depth = max((d for d, i in enumerate(positions) if i in judge.positions), default=-1)
+            self._ready.setdefault(depth, []).append(judge)
+
+    def group(self) -> _ExclusionGroup:
+        """Return the group with its allowed combinations, or without if they are too many."""
+        columns = tuple(array("i") for _ in self._positions)
+        rows = 0
+        try:
+            if not self._positions:
+                return _ExclusionGroup((), (), 0 if self._is_excluded() else 1)
+            if not self._is_small and self._is_certain(()):
+                return _ExclusionGroup(self._positions, columns, 0)
+            choices = [self._open_ids[i] for i in self._positions]
+            for part in _odometer(choices, self._may_begin):
+                for column, level_id in zip(columns, part, strict=True):
+                    column.append(level_id)
+                rows += 1
+                if rows > EXACT_BOUND:
+                    raise _TooManyError
+        except _TooManyError:
+            return _ExclusionGroup(self._positions, (), None)
+        return _ExclusionGroup(self._positions, columns, rows)
+
+    def _may_begin(self, head: list[int]) -> bool:
+        depth = len(head) - 1
+        self._level_ids[self._positions[depth]] = head[-1]
+        if depth + 1 == len(self._positions):
+            return not self._is_excluded()
+        for judge in self._ready.get(depth, ()):
+            try:
+                if self._excludes(judge):
+                    return False
+            except ExclusionError:  # an earlier exclusion may guard it, so the whole decides
+                continue
+        return self._is_small or not self._is_certain(head)
+
+    def _is_excluded(self) -> bool:
+        return any(self._excludes(judge) for judge in self._judges)
+
+    def _excludes(self, judge: _ExclusionTest) -> bool:
+        self._spend(judge.cost)
+        return judge.excludes(self._level_ids)
+
+    def _is_certain(self, head: Sequence[int]) -> bool:
+        """Return whether an exclusion surely excludes everything that begins with ``head``."""
+        assigned = dict(zip(self._positions, head, strict=False))
+        for judge in self._judges:
+            self._spend(10 * judge.cost)
+            if judge.surely_excludes(assigned, self._open_ids):
+                return True
+        return False
+
+    def _spend(self, cost: int) -> None:
+        self.spent += cost
+        if self.spent > self._work:
+            raise _TooManyError
 
 
 class _ExclusionTest:
     """One exclusion, with its results cached per combination of the levels it names."""
 
-    def __init__(self, parameters: Sequence[Parameter], exclusion: Exclusion) -> None:
+    def __init__(self, parameters: Sequence[Parameter], exclusion: Exclusion, n_kept: int) -> None:
         self.exclusion = exclusion
         names = exclusion.names
         self.positions = tuple(i for i, p in enumerate(parameters) if p.name in names)
+        self.cost = 1 + len(exclusion.text) // 50
         self._parameters = tuple(parameters[i] for i in self.positions)
         self._verdicts: dict[tuple[int, ...], bool] = {}
+        self._n_kept = n_kept
+        self._open: dict[int, Domain] = {}
 
     def excludes(self, level_ids: Sequence[int]) -> bool:
         part = tuple([level_ids[i] for i in self.positions])
@@ -238,9 +446,25 @@ class _ExclusionTest:
         if verdict is None:
             levels = zip(self._parameters, part, strict=True)
             verdict = self.exclusion.excludes({p.name: p.levels[i] for p, i in levels})
-            if len(self._verdicts) < EXACT_BOUND:
+            if len(self._verdicts) < self._n_kept:
                 self._verdicts[part] = verdict
         return verdict
+
+    def surely_excludes(
+        self, assigned: Mapping[int, int], open_ids: Sequence[tuple[int, ...]]
+    ) -> bool:
+        """Return whether it excludes all combinations of open levels with the assigned ones."""
+        domains: dict[str, Domain] = {}
+        for position, parameter in zip(self.positions, self._parameters, strict=True):
+            level_id = assigned.get(position)
+            if level_id is not None:
+                domains[parameter.name] = domain_of((parameter.levels[level_id],))
+                continue
+            if position not in self._open:
+                ids = open_ids[position]
+                self._open[position] = domain_of([parameter.levels[i] for i in ids])
+            domains[parameter.name] = self._open[position]
+        return self.exclusion.surely_excludes(domains)
 
 
 DistanceClasses: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
@@ -306,18 +530,22 @@ def _distance_classes(
 
 
 def _groups(classes: Sequence[DistanceClasses]) -> Iterator[list[tuple[int, ...]]]:
-    """Yield lists of class vectors of equal total distance, nearest first."""
-    start = (0,) * len(classes)
-    heap = [(sum(c[0][0] for c in classes), start)]
+    """Yield lists of class vectors of equal total distance, nearest first.
+
+    A vector has the pairs (minus position, entry) of its entries above 0, flat, in the order of
+    the positions: it sorts as the whole vector does, and a space of 1,000 parameters costs little.
+    The vectors after a group are farther, so they are not made before the next group is wanted.
+    """
+    heap: list[tuple[int, tuple[int, ...]]] = [(sum(c[0][0] for c in classes), ())]
     while heap:
         distance = heap[0][0]
         group = []
         while heap and heap[0][0] == distance:
-            _, vector = heapq.heappop(heap)
-            group.append(vector)
+            group.append(heapq.heappop(heap)[1])
+        yield group
+        for vector in group:
             for child, extra in _children(classes, vector):
                 heapq.heappush(heap, (distance + extra, child))
-        yield group
 
 
 def _children(
@@ -328,12 +556,12 @@ def _children(
     Only parameters from the last moved one on are advanced, which gives every vector exactly
     one parent: itself with its last non-zero entry lowered.
     """
-    last = max((i for i, entry in enumerate(vector) if entry), default=0)
-    for i in range(last, len(vector)):
-        entry = vector[i] + 1
+    last = -vector[-2] if vector else 0
+    for i in range(last, len(classes)):
+        before, entry = (vector[:-2], vector[-1] + 1) if vector and i == last else (vector, 1)
         if entry < len(classes[i]):
             extra = classes[i][entry][0] - classes[i][entry - 1][0]
-            yield (*vector[:i], entry, *vector[i + 1 :]), extra
+            yield (*before, -i, entry), extra
 
 
 def _shuffled(
@@ -342,13 +570,26 @@ def _shuffled(
     rng: np.random.Generator,
 ) -> Iterator[tuple[int, ...]]:
     """Yield all combinations of a group's class vectors in uniformly random order."""
-    choices = [[c[entry][1] for c, entry in zip(classes, v, strict=True)] for v in group]
-    ends = list(itertools.accumulate(math.prod(map(len, levels)) for levels in choices))
+    nearest = math.prod(len(c[0][1]) for c in classes)
+    ends = list(itertools.accumulate(_size(classes, vector, nearest) for vector in group))
     for number in permuted(rng, ends[-1]):
-        which = bisect.bisect_right(ends, number)
+        entries = _entries(group[bisect.bisect_right(ends, number)])
         rest = number
         level_ids = []
-        for ids in choices[which]:
+        for i, c in enumerate(classes):
+            ids = c[entries.get(i, 0)][1]
             rest, entry = divmod(rest, len(ids))
             level_ids.append(ids[entry])
         yield tuple(level_ids)
+
+
+def _size(classes: Sequence[DistanceClasses], vector: tuple[int, ...], nearest: int) -> int:
+    """Return how many combinations a class vector has; ``nearest`` is that of the first vector."""
+    for i, entry in _entries(vector).items():
+        nearest = nearest // len(classes[i][0][1]) * len(classes[i][entry][1])
+    return nearest
+
+
+def _entries(vector: tuple[int, ...]) -> dict[int, int]:
+    """Return the entries above 0 of a class vector, by position."""
+    return dict(zip((-i for i in vector[::2]), vector[1::2], strict=True))

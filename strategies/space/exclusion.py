@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -107,6 +107,147 @@ def evaluate(expression: Expression, values: Values) -> bool:
             f"exclusion '{expression.text}' cannot be evaluated for {show_values(used)}: {error}; "
             "guard it, for example with 'x != 0 and ...'."
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Numbers from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+
+
+Domain: TypeAlias = Interval | frozenset[Level]
+"""Values that a part of a condition can have: an interval of numbers, or texts or truth values."""
+
+_EITHER: frozenset[Level] = frozenset((True, False))
+
+
+class _UnsureError(Exception):
+    """Signal of a part of a condition whose values cannot be bounded."""
+
+
+def domain_of(values: Iterable[Level]) -> Domain:
+    """Return the domain of one or more values of one family."""
+    members = frozenset(values)
+    numbers = [v for v in members if isinstance(v, int | float) and not isinstance(v, bool)]
+    return Interval(min(numbers), max(numbers)) if numbers else members
+
+
+def is_surely_true(expression: Expression, domains: Mapping[str, Domain]) -> bool:
+    """Return whether a condition is true for every combination of values in some domains.
+
+    False where that cannot be seen from the bounds of the domains alone, in one pass over the
+    condition (interval arithmetic; Moore, Interval Analysis, 1966).
+    """
+    try:
+        return _bounded(expression.tree, domains) == frozenset((True,))
+    except (ArithmeticError, _UnsureError):
+        return False
+
+
+def _bounded(  # noqa: PLR0911 - one return per kind of node
+    node: ast.expr, domains: Mapping[str, Domain]
+) -> Domain:
+    """Return a domain that has all values of an admitted expression."""
+    match node:
+        case ast.Name(id=name):
+            return domains[name]
+        case ast.Constant(value=bool() | str() | int() | float() as value):
+            return domain_of((value,))
+        case ast.BoolOp(op=op, values=operands):
+            decisive = isinstance(op, ast.Or)
+            truths = [_truths(operand, domains) for operand in operands]
+            if any(truth == {decisive} for truth in truths):
+                return frozenset((decisive,))
+            return frozenset().union(*truths)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return frozenset(not truth for truth in _truths(operand, domains))
+        case ast.UnaryOp(operand=operand):
+            inner = _interval(operand, domains)
+            return Interval(-inner.high, -inner.low)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _arithmetic(op, _interval(left, domains), _interval(right, domains))
+        case ast.Compare():
+            return _compared(node, domains)
+    raise AssertionError(f"{type(node).__name__} was admitted but has no bounds")
+
+
+def _truths(node: ast.expr, domains: Mapping[str, Domain]) -> frozenset[Level]:
+    """Return the truth values of an operand, both where they cannot be bounded."""
+    try:
+        domain = _bounded(node, domains)
+    except (ArithmeticError, _UnsureError):
+        return _EITHER
+    return domain if isinstance(domain, frozenset) and domain <= _EITHER else _EITHER
+
+
+def _interval(node: ast.expr, domains: Mapping[str, Domain]) -> Interval:
+    domain = _bounded(node, domains)
+    if isinstance(domain, Interval):
+        return domain
+    raise _UnsureError
+
+
+def _arithmetic(op: ast.operator, left: Interval, right: Interval) -> Interval:
+    if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and right.low <= 0 <= right.high:
+        raise _UnsureError
+    if isinstance(op, ast.Mod):
+        if right.low != right.high or right.low < 0:
+            raise _UnsureError
+        return Interval(0, right.high)
+    apply = ARITHMETIC[type(op)]
+    ends = [apply(x, y) for x in (left.low, left.high) for y in (right.low, right.high)]
+    if not all(map(math.isfinite, ends)):
+        raise _UnsureError
+    return Interval(min(ends), max(ends))
+
+
+def _compared(node: ast.Compare, domains: Mapping[str, Domain]) -> frozenset[Level]:
+    """Return the truth values of a chain of comparisons."""
+    truths: set[frozenset[Level]] = set()
+    left = _bounded(node.left, domains)
+    for op, right_node in zip(node.ops, node.comparators, strict=True):
+        if isinstance(right_node, ast.List | ast.Tuple):
+            each = [_equal(left, _bounded(element, domains)) for element in right_node.elts]
+            member = frozenset((True,)) if {True} in each else frozenset((False,)).union(*each)
+            truths.add(_negated(member) if isinstance(op, ast.NotIn) else member)
+            continue
+        right = _bounded(right_node, domains)
+        truths.add(_link(op, left, right))
+        left = right
+    if frozenset((False,)) in truths:
+        return frozenset((False,))
+    return frozenset().union(*truths)
+
+
+def _link(op: ast.cmpop, left: Domain, right: Domain) -> frozenset[Level]:
+    if isinstance(op, ast.Eq):
+        return _equal(left, right)
+    if isinstance(op, ast.NotEq):
+        return _negated(_equal(left, right))
+    if not isinstance(left, Interval) or not isinstance(right, Interval):
+        raise _UnsureError
+    compare = COMPARISONS[type(op)]
+    corners = ((left.low, right.high), (left.high, right.low))
+    return frozenset(compare(a, b) for a, b in corners)
+
+
+def _equal(left: Domain, right: Domain) -> frozenset[Level]:
+    if isinstance(left, Interval) and isinstance(right, Interval):
+        if left.high < right.low or right.high < left.low:
+            return frozenset((False,))
+        same = left.low == left.high == right.low == right.high
+        return frozenset((True,)) if same else _EITHER
+    if isinstance(left, Interval) or isinstance(right, Interval):
+        raise _UnsureError
+    if left.isdisjoint(right):
+        return frozenset((False,))
+    return frozenset((True,)) if len(left) == len(right) == 1 else _EITHER
+
+
+def _negated(truths: frozenset[Level]) -> frozenset[Level]:
+    return frozenset(not truth for truth in truths)
 
 
 def _parse(text: str) -> ast.expr:
@@ -347,3 +488,10 @@ class Exclusion:
         Raises `ExclusionError`, naming the configuration, if that cannot be evaluated.
         """
         return evaluate(parse_expression(self.text), values)
+
+    def surely_excludes(self, domains: Mapping[str, Domain]) -> bool:
+        """Return whether it excludes every combination of values in some domains, if that shows.
+
+        False where the bounds of the domains do not decide it.
+        """
+        return is_surely_true(parse_expression(self.text), domains)

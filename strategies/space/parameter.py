@@ -25,7 +25,7 @@ Kind: TypeAlias = Literal["ordinal", "nominal"]
 Family: TypeAlias = Literal["number", "text", "truth"]
 
 KINDS: tuple[Kind, ...] = ("ordinal", "nominal")
-MAX_LEVELS = 1_000_000
+MAX_LEVELS = 10_000
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LISTED_LEVELS = 8
 
@@ -117,7 +117,7 @@ class Parameter:
         n_steps = int((last - first) / width)
         if n_steps + 1 > MAX_LEVELS:
             raise SpaceError(
-                f"parameter '{name}' would have {n_steps + 1} levels; at most {MAX_LEVELS} are "
+                f"parameter '{name}' would have {n_steps + 1:,} levels; at most {MAX_LEVELS:,} are "
                 "allowed, use a larger step."
             )
         if first + n_steps * width != last:
@@ -142,7 +142,7 @@ class Parameter:
         if not (0 < low < high <= sys.float_info.max and 2 <= count <= MAX_LEVELS):
             raise SpaceError(
                 f"parameter '{name}' has low={low}, high={high}, count={count}; a logarithmic "
-                f"range needs 0 < low < high and between 2 and {MAX_LEVELS} levels."
+                f"range needs 0 < low < high and between 2 and {MAX_LEVELS:,} levels."
             )
         ratio = high / low
         inner = [low * ratio ** (i / (count - 1)) for i in range(1, count - 1)]
@@ -310,7 +310,7 @@ def _check_levels(name: str, levels: tuple[Level, ...]) -> None:
     if not levels:
         raise SpaceError(f"parameter '{name}' has no levels; give at least one.")
     if len(levels) > MAX_LEVELS:
-        raise SpaceError(f"parameter '{name}' has {len(levels)} levels; at most {MAX_LEVELS}.")
+        raise SpaceError(f"parameter '{name}' has {len(levels):,} levels; at most {MAX_LEVELS:,}.")
     odd = next((v for v in levels if family_of(v) != family_of(levels[0])), None)
     if odd is not None:
         raise SpaceError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -36,15 +37,23 @@ class Configuration:
 
 
 MAX_PARAMETERS = 1_000
+MAX_SPACE_LEVELS = 20_000
+MAX_EXCLUSIONS = 100
 
 
 def check_names(parameters: Sequence[Parameter]) -> None:
-    """Raise `SpaceError` unless the parameters are few enough and have distinct names."""
+    """Raise `SpaceError` unless parameters and levels are few enough and names are distinct."""
     if not parameters:
         raise SpaceError("a space has no parameters; give at least one.")
     if len(parameters) > MAX_PARAMETERS:
         raise SpaceError(
             f"a space has {len(parameters):,} parameters; at most {MAX_PARAMETERS:,} are allowed."
+        )
+    n_levels = sum(parameter.n_levels for parameter in parameters)
+    if n_levels > MAX_SPACE_LEVELS:
+        raise SpaceError(
+            f"the parameters have {n_levels:,} levels in all; at most {MAX_SPACE_LEVELS:,} are "
+            "allowed, use larger steps."
         )
     distinct: set[str] = set()
     for parameter in parameters:
@@ -82,6 +91,7 @@ def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, i
 
 
 GRID_BOUND = 50_000  # Most allowed configurations that `ParameterSpace.allowed_ids` lists
+GRID_ENTRIES = 2_000_000  # Most level ids in that list, for spaces of many parameters
 
 REJECTION_TRIES = 256
 LAST_TRIES = 100_000
@@ -121,6 +131,11 @@ class ParameterSpace:
         check_closed(self.parameters, self.closed)
         check_pairs(self.parameters, self.preferred, "prefer")
         families = {p.name: p.family for p in self.parameters}
+        if len(self.exclusions) > MAX_EXCLUSIONS:
+            raise SpaceError(
+                f"a space has {len(self.exclusions):,} exclusions; at most {MAX_EXCLUSIONS} are "
+                "allowed, join some with 'or' or close levels."
+            )
         for exclusion in self.exclusions:
             exclusion.check(families)
         if not self.lineage:
@@ -160,10 +175,24 @@ class ParameterSpace:
     def count_allowed(self) -> int | None:
         """Count the allowed configurations exactly, or return None if too costly.
 
-        Exact without exclusions, and while the parameters that exclusions name have at most
-        200,000 combinations of open levels; None beyond.
+        Exact without exclusions, and while parameters that exclusions connect have at most 200,000
+        combinations of open levels; beyond, exact if a bounded search ends, else None.
         """
         return self._admission.count()
+
+    def check_not_empty(self) -> None:
+        """Raise `SpaceError` if no configuration is allowed, or if that cannot be evaluated.
+
+        An exclusion that cannot be evaluated for some combination raises `ExclusionError`. A space
+        that is too large to be searched counts as not empty.
+        """
+        if self._admission.count() != 0:
+            return
+        texts = ", ".join(f"'{exclusion.text}'" for exclusion in self.exclusions)
+        closed = " and the closed levels" if self.closed else ""
+        raise SpaceError(
+            f"the exclusions {texts}{closed} leave no configuration to run; allow at least one."
+        )
 
     def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:
         """Return the level combinations of given parameters that occur in allowed configurations.
@@ -174,10 +203,8 @@ class ParameterSpace:
         parts = self._admission.parts(positions)
         if parts is None:
             return None
-        excluded_names = {name for exclusion in self.exclusions for name in exclusion.names}
-        bound = tuple(name in excluded_names for name in names)
         open_ids = tuple(frozenset(self.open_ids[position]) for position in positions)
-        return AllowedCombinations(parts, bound, open_ids)
+        return AllowedCombinations(parts, open_ids)
 
     def is_allowed(self, configuration: Configuration) -> bool:
         """Return whether a configuration is allowed: all levels open and not excluded.
@@ -275,9 +302,12 @@ class ParameterSpace:
 
     @cached_property
     def allowed_ids(self) -> NDArray[np.int64] | None:
-        """Level ids [m, d] of all allowed configurations, or None if more than 50,000."""
+        """Level ids [m, d] of all allowed configurations, or None if they are too many.
+
+        That is more than 50,000 configurations, or 2,000,000 level ids.
+        """
         count = self._admission.count()
-        if count is None or count > GRID_BOUND:
+        if count is None or count > min(GRID_BOUND, GRID_ENTRIES // len(self.parameters)):
             return None
         ids = self._admission.grid()
         ids.flags.writeable = False
@@ -308,8 +338,8 @@ class ParameterSpace:
     ) -> Configuration | None:
         """Draw an allowed configuration not in ``exclude`` uniformly; None if there is none.
 
-        Exact up to 200,000 open combinations. Beyond, raises `SpaceError` if 100,000 draws find no
-        free one, since neither a configuration nor exhaustion could be established.
+        Exact up to 200,000 open or allowed combinations. Beyond, raises `SpaceError` if 100,000
+        draws find no free one, since neither a configuration nor exhaustion could be established.
         """
         admission = self._admission
         for _ in range(REJECTION_TRIES):
@@ -317,26 +347,42 @@ class ParameterSpace:
             configuration = Configuration(level_ids, self.lineage)
             if configuration not in exclude and admission.excluded_by(level_ids) is None:
                 return configuration
-        if self.open_size <= EXACT_BOUND:
-            free = [c for c in self.configurations() if c not in exclude]
-            return free[int(rng.integers(len(free)))] if free else None
-        if admission.count() == 0:
+        count = admission.count()
+        if count == 0:
             return None
-        return self._sample_hard(rng, exclude)
+        if self.open_size > EXACT_BOUND:
+            tries = REJECTION_TRIES if count is not None and count <= EXACT_BOUND else LAST_TRIES
+            drawn = self._draw_hard(rng, exclude, tries)
+            if drawn is not None:
+                return drawn
+            if tries == LAST_TRIES:
+                raise SpaceError(
+                    f"no free configuration was found in {LAST_TRIES} draws from {self.open_size} "
+                    "combinations of open levels; the exclusions leave too few; close levels "
+                    "instead."
+                )
+        return self._draw_listed(rng, exclude)
 
-    def _sample_hard(
-        self, rng: np.random.Generator, exclude: Container[Configuration]
-    ) -> Configuration:
+    def _draw_hard(
+        self, rng: np.random.Generator, exclude: Container[Configuration], tries: int
+    ) -> Configuration | None:
         """Draw from a large space of which nearly everything is excluded or taken."""
-        for _ in range(LAST_TRIES):
+        for _ in range(tries):
             level_ids = self._admission.draw_allowed(rng) or self._admission.draw(rng)
             configuration = Configuration(level_ids, self.lineage)
             if configuration not in exclude and self._admission.excluded_by(level_ids) is None:
                 return configuration
-        raise SpaceError(
-            f"no free configuration was found in {LAST_TRIES} draws from {self.open_size} "
-            "combinations of open levels; the exclusions leave too few; close levels instead."
-        )
+        return None
+
+    def _draw_listed(
+        self, rng: np.random.Generator, exclude: Container[Configuration]
+    ) -> Configuration | None:
+        """Draw from the list of free configurations, walked twice and never kept."""
+        n_free = sum(configuration not in exclude for configuration in self.configurations())
+        if n_free == 0:
+            return None
+        free = (c for c in self.configurations() if c not in exclude)
+        return next(itertools.islice(free, int(rng.integers(n_free)), None))
 
     def with_level(self, parameter: str, value: Level) -> ParameterSpace:
         """Return a copy of the space with one more level of a parameter."""

@@ -76,19 +76,44 @@ def by_steps(
     ]
     if not all(choices):
         return
-    start = (0,) * len(choices)
-    heap = [(sum(c[0][0] for c in choices), start)]
-    while heap and (radius is None or heap[0][0] <= radius):
-        distance, vector = heapq.heappop(heap)
-        yield distance, tuple(c[i][1] for c, i in zip(choices, vector, strict=True))
-        # every vector has one parent: itself with its last non-zero entry lowered
-        last = max((i for i, entry in enumerate(vector) if entry), default=0)
-        for i in range(last, len(vector)):
-            entry = vector[i] + 1
-            if entry < len(choices[i]):
-                extra = choices[i][entry][0] - choices[i][entry - 1][0]
-                child = (*vector[:i], entry, *vector[i + 1 :])
-                heapq.heappush(heap, (distance + extra, child))
+    longest = math.inf if radius is None else radius
+    nearest = tuple(c[0][1] for c in choices)
+    gaps = [c[1][0] - c[0][0] if len(c) > 1 else None for c in choices]
+    # a vector is flat pairs (minus position, entry above 0), which sort as whole vectors do
+    order = sorted((gap, -i) for i, gap in enumerate(gaps) if gap is not None)
+    heap: list[tuple[int, tuple[int, ...], int]] = []
+
+    def push(distance: int, vector: tuple[int, ...], place: int) -> None:
+        """Add the next vector that moves one more parameter, from a place in the order on."""
+        last = -vector[-2] if vector else -1
+        for at in range(place, len(order)):
+            gap, position = order[at]
+            if distance + gap > longest:
+                return
+            if -position > last:
+                heapq.heappush(heap, (distance + gap, (*vector, position, 1), at))
+                return
+
+    start = sum(c[0][0] for c in choices)
+    if start <= longest:
+        heap.append((start, (), -1))
+    while heap:
+        distance, vector, place = heapq.heappop(heap)
+        level_ids = list(nearest)
+        for position, entry in zip(vector[::2], vector[1::2], strict=True):
+            level_ids[-position] = choices[-position][entry][1]
+        yield distance, tuple(level_ids)
+        push(distance, vector, 0)
+        if not vector:
+            continue
+        *before, position, entry = vector
+        terms = choices[-position]
+        if entry == 1:  # the vector that follows among those of the same parent
+            push(distance - terms[1][0] + terms[0][0], tuple(before), place + 1)
+        if entry + 1 < len(terms):
+            farther = distance + terms[entry + 1][0] - terms[entry][0]
+            if farther <= longest:
+                heapq.heappush(heap, (farther, (*before, position, entry + 1), -1))
 
 
 def nearest_to_any(
@@ -137,6 +162,7 @@ DEFAULT_EPS = 1.5
 LISTED = 1_000  # Most pending configurations that are listed; the count may be larger
 
 WALK_BOUND = 200_000  # Combinations that are examined for a count; beyond it the count is unknown
+WALK_LEVELS = 4_000_000  # Most levels in those combinations, for spaces of many parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +319,8 @@ def pending_in_region(
     without a result within ``eps`` level steps of a member, ``box`` those in the region's box;
     both include queued and running ones, but not failed ones.
 
-    The count of ``near`` is None if more than `WALK_BOUND` combinations are that near. That of
+    The count of ``near`` is None if more than `WALK_BOUND` combinations (or `WALK_LEVELS` levels)
+    are that near. That of
     ``box`` is arithmetic, so exact for a box of any size without exclusions; with exclusions it
     is None where `ParameterSpace.count_allowed` is. Raises `OptionError` for another rule.
     """
@@ -302,16 +329,21 @@ def pending_in_region(
     if rule == "queued":
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
-        walk = itertools.islice(near_region(space, region, eps), WALK_BOUND + 1)
-        looked_at, pending = 0, dict[Configuration, None]()
+        most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
+        walk = itertools.islice(near_region(space, region, eps), most + 1)
+        looked_at, numbers, listed = 0, set[int](), list[Configuration]()
         for looked_at, (_, configuration, _) in enumerate(walk, start=1):  # noqa: B007
             if configuration not in done and space.is_allowed(configuration):
-                pending[configuration] = None
-        count = len(pending) if looked_at <= WALK_BOUND else None
-        return PendingRuns(count, tuple(itertools.islice(pending, LISTED)))
+                number = space.index(configuration)  # a number, since thousands are kept
+                if len(listed) < LISTED and number not in numbers:
+                    listed.append(configuration)
+                numbers.add(number)
+        count = len(numbers) if looked_at <= most else None
+        return PendingRuns(count, tuple(listed))
     if rule == "box":
-        pending = {}
-        for _, configuration, _ in itertools.islice(in_box(space, region), WALK_BOUND):
+        pending = dict[Configuration, None]()
+        most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
+        for _, configuration, _ in itertools.islice(in_box(space, region), most):
             if configuration not in done and space.is_allowed(configuration):
                 pending[configuration] = None
                 if len(pending) == LISTED:

@@ -385,3 +385,41 @@ def test_a_bad_pattern_is_refused(patterns: tuple[str, ...], words: str) -> None
 
 def test_an_unused_parameter_may_be_allowed() -> None:
     assert Command(("sh",), SPACE, COST, unused=True).space == SPACE
+
+
+@pytest.mark.parametrize("pattern", [r"^(?P<cost>(a+)+)$", r"(?P<cost>(.*a){12})b"])
+def test_a_pattern_that_would_backtrack_for_ever_is_matched_at_once(pattern: str) -> None:
+    command = python("print('a' * 5000 + '!')", reading=Patterns((pattern,)), limit_s=PATIENCE_S)
+    started_s = time.monotonic()
+    assert "nothing in stdout matches" in failure(command)
+    assert time.monotonic() - started_s < PATIENCE_S / 2
+
+
+def test_matching_ends_at_the_limit_of_the_run() -> None:
+    every_match_reads_to_the_end = Patterns((r"a(?P<v>1)*[^c]*c|a",))
+    started_s = time.monotonic()
+    with pytest.raises(RunError, match=r"matching 'a.*' in 1,000,000 bytes of stdout was stopped"):
+        every_match_reads_to_the_end.of("a" * 1_000_000, 0.2)
+    assert every_match_reads_to_the_end.seen("a" * 1_000_000, 0.2) == {}
+    assert time.monotonic() - started_s < PATIENCE_S / 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (r"(?<=cost: )(?P<v>\d+)", r"\(\?<="),
+        (r"(?P<v>\d+)(?= s)", r"\(\?="),
+        (r"(?P<v>a)\1", r"\\1"),
+        (r"(?P<v>\d++)", r"\+\+"),
+    ],
+)
+def test_a_pattern_that_needs_backtracking_is_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(
+        ApplicationError, match=rf"bounded time \(.*{reason}.*outside of \(\?P<name"
+    ):
+        Patterns((pattern,))
+
+
+def test_a_pattern_of_many_steps_is_refused() -> None:
+    with pytest.raises(ApplicationError, match=r"has \d,\d{3} steps when compiled; at most 2,000"):
+        Patterns((r"(?P<v>\S{1,300})",))

@@ -11,7 +11,7 @@ from assistant.core.errors import ExperimentError, ObjectiveError, SettingsError
 from assistant.core.events import SpaceChanged
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
-from strategies import StrategyError
+from strategies import Exclusion, StrategyError
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 
@@ -250,3 +250,31 @@ def test_the_split_by_regions_can_be_taken_back() -> None:
     assert session.experiment.steering.exploitation == 0.5
     session.change_strategy(exploitation=None)
     assert session.experiment.steering == Steering("copper", {"beta": 0.3})
+
+
+EMPTYING: dict[str, Callable[[Session], object]] = {
+    "an exclusion of everything": lambda session: session.exclude("x >= 0"),
+    "the last level that an exclusion leaves": lambda session: session.close_level("x", 0),
+    "a draft of closed levels": lambda session: session.what_if(close=[("x", 0)]),
+}
+
+
+@pytest.mark.parametrize("empty", EMPTYING.values(), ids=EMPTYING)
+def test_a_decision_that_leaves_no_configuration_is_refused_and_not_stored(
+    empty: Callable[[Session], object],
+) -> None:
+    session, store = opened()
+    session.exclude("x > 0")
+    stored = store.load(session.id)
+    with pytest.raises(StrategyError, match="leave no configuration to run"):
+        empty(session)
+    assert store.load(session.id) == stored
+    assert session.experiment.space.count_allowed() != 0
+
+
+def test_an_experiment_without_a_configuration_is_not_opened() -> None:
+    store = MemoryStore()
+    space = Bowl().space.excluding(Exclusion("x >= 0"))
+    with pytest.raises(StrategyError, match="the exclusions 'x >= 0' leave no configuration"):
+        open_session(Bowl(), store=store, space=space)
+    assert not store.experiments()

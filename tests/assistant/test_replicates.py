@@ -10,14 +10,14 @@ import pytest
 from agents import Follower
 from assistant import Experiment, Measure, Session, Sla, load_session, open_session
 from assistant.core.codec import decode_event, encode_event
-from assistant.core.errors import ExperimentError, RunError
+from assistant.core.errors import ExperimentError, RunError, SettingsError
 from assistant.core.events import RunSubmitted
 from assistant.core.run import RunState
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import render_html
 from assistant.store.event_store import MemoryStore
-from strategies import Level, NotAllowedError, OptionError, UnknownLevelError
+from strategies import Level, NotAllowedError, UnknownLevelError
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 
@@ -241,7 +241,7 @@ def test_confirmations_are_a_batch_that_is_submitted_like_any_other() -> None:
     session.run_queued(SerialExecutor(bowl))
     best = session.experiment.best
     assert best is not None
-    with pytest.raises(OptionError, match="from 1 on"):
+    with pytest.raises(SettingsError, match="from 1 to 1,000, not 0"):
         session.confirm(0)
     batch = session.confirm(3)
     assert [s.kind for s in batch.suggestions] == ["confirmation"] * 3

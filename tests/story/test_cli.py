@@ -349,7 +349,7 @@ BAD_FILES = {
         '[objective]\nconstraints = [{measure = "zzz", at_most = 1.0}]',
         "zzz",
     ),
-    "an infinite weight": ("[objective]\nweighted = {mean_wait_s = inf}", "finite"),
+    "an infinite weight": ("[objective]\nweighted = {mean_wait_s = inf}", "from -1e+150"),
     "without what is not there": ('[objective]\nwithout = ["mean_wait_s"]', "without"),
     "nested to hurt": ("a = " + "[" * 5000, "not TOML"),
     "a number to hurt": ("runs = " + "9" * 5000, "not TOML"),

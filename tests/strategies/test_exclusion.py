@@ -1,13 +1,16 @@
 """Exclusions against Python's own eval, and what they refuse."""
 
 import copy
+import itertools
 import pickle
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import Exclusion, ExclusionError, Level, Parameter, ParameterSpace
+from strategies.space.exclusion import domain_of
 
 FAMILIES = {"x": "number", "y": "number", "order": "text", "flag": "truth"}
 WORDS = ("fcfs", "sjf", "it's")
@@ -197,3 +200,44 @@ def test_the_papers_example() -> None:
 )
 def test_conditions_by_hand(text: str, x: int, y: int, expected: bool) -> None:
     assert Exclusion(text).excludes({"x": x, "y": y}) is expected
+
+
+@given(comparisons(), st.data())
+def test_bounds_never_claim_more_than_every_evaluation(text: str, data: st.DataObject) -> None:
+    condition = Exclusion(text)
+    number = st.integers(-2, 4) | st.sampled_from([0.5, -1.5, 1e3])
+    values: dict[str, list[Level]] = {
+        "x": data.draw(st.lists(number, min_size=1, max_size=3)),
+        "y": data.draw(st.lists(number, min_size=1, max_size=3)),
+        "order": data.draw(st.lists(st.sampled_from(WORDS), min_size=1)),
+        "flag": data.draw(st.lists(st.booleans(), min_size=1)),
+    }
+    if not condition.surely_excludes({name: domain_of(levels) for name, levels in values.items()}):
+        return
+    for levels in itertools.product(*values.values()):
+        with suppress(ExclusionError):  # a division by zero is refused elsewhere
+            assert condition.excludes(dict(zip(values, levels, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_certain"),
+    [
+        ("x + y >= 0", True),
+        ("x + y > 0", False),
+        ("x * y >= 0 and not (order == 'zz')", True),
+        ("x < 0 or flag in [True, False] or x % 7 <= 7", True),
+        ("0 <= x <= 3 and order != 'zz'", True),
+        ("x in [0, 1, 2, 3]", False),
+        ("1 / x > -1", False),
+        ("-x // 2 <= 0", True),
+        ("flag == flag", False),
+    ],
+)
+def test_bounds_by_hand(text: str, is_certain: bool) -> None:
+    domains = {
+        "x": domain_of((0, 3)),
+        "y": domain_of((0, 5)),
+        "order": domain_of(("fcfs", "sjf")),
+        "flag": domain_of((True, False)),
+    }
+    assert Exclusion(text).surely_excludes(domains) is is_certain

@@ -90,7 +90,7 @@ def test_ranges_are_exact() -> None:
         (10, 0, 1, "below low"),
         (0, float("nan"), 1, "finite"),
         (0, "ten", 1, "finite"),
-        (0, 10**9, 1, "at most 1000000"),
+        (0, 10**9, 1, "1,000,000,001 levels; at most 10,000"),
     ],
 )
 def test_ranges_that_cannot_be_are_refused(low: int, high: int, step: int, sentence: str) -> None:

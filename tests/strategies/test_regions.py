@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -215,6 +216,38 @@ def test_steps_come_nearest_first_and_each_once() -> None:
         *[0, 1, 1, 1, 1],
         *[2] * 4,
     ]
+
+
+@given(st.data())
+def test_a_walk_by_steps_is_in_the_order_of_distance_then_of_sorted_levels(
+    data: st.DataObject,
+) -> None:
+    space = data.draw(spaces())
+    centre = data.draw(configurations(space)).level_ids
+    radius = data.draw(st.none() | st.integers(0, 6))
+    ranked = [
+        sorted(ids, key=lambda i, p=parameter, at=at: (squared_steps((p,), (at,), (i,)), i))
+        for parameter, ids, at in zip(space.parameters, space.open_ids, centre, strict=True)
+    ]
+    cells = [
+        (squared_steps(space.parameters, centre, cell), places, cell)
+        for places in itertools.product(*(range(len(ids)) for ids in ranked))
+        for cell in [tuple(ids[i] for ids, i in zip(ranked, places, strict=True))]
+    ]
+    expected = [(d, cell) for d, _, cell in sorted(cells) if radius is None or d <= radius]
+    assert list(by_steps(space.parameters, space.open_ids, centre, radius)) == expected
+
+
+def test_a_walk_over_100_parameters_keeps_little() -> None:
+    words = tuple("abcdefghijkl")
+    many = [Parameter(f"p{i}", words) for i in range(100)]
+    tracemalloc.start()
+    try:
+        walk = by_steps(many, [range(12)] * 100, (5,) * 100)
+        assert [d for d, _ in itertools.islice(walk, 20_000)] == [0] + [1] * 1100 + [2] * 18_899
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.data())

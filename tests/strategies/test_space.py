@@ -1,6 +1,7 @@
 """Spaces: indices, values, coordinates, neighbours, sampling, counting and edits."""
 
 import itertools
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -249,9 +250,105 @@ def test_a_needle_in_a_large_space_is_said_to_be_out_of_reach(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("strategies.space.parameter_space.LAST_TRIES", 200)
-    text = " + ".join(f"p{i}" for i in range(12)) + " > 0"
+    text = "(" + " + ".join(f"{7**i} * p{i}" for i in range(12)) + ") % 999983 != 1"
     with pytest.raises(SpaceError, match="close levels instead"):
         HUGE.excluding(Exclusion(text)).sample(np.random.default_rng(1))
+
+
+DOZEN = ParameterSpace(tuple(Parameter(f"p{i}", tuple(range(12))) for i in range(12)))
+SUM = " + ".join(DOZEN.names)
+
+
+@pytest.mark.parametrize(
+    "text", ["p0 >= 0", f"{SUM} >= 0", "p0 < 0 or p1 * p2 * p3 * p4 * p5 > -1"]
+)
+def test_an_exclusion_of_everything_costs_no_memory_and_is_refused(text: str) -> None:
+    space = DOZEN.excluding(Exclusion(text))
+    tracemalloc.start()
+    try:
+        assert space.count_allowed() == 0
+        assert space.allowed_ids is not None
+        assert space.allowed_ids.shape == (0, 12)
+        assert next(space.configurations(), None) is None
+        assert space.sample(np.random.default_rng(1)) is None
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(SpaceError, match=r"leave no configuration to run; allow at least one\.$"):
+        space.check_not_empty()
+
+
+def test_exclusions_of_other_parameters_are_counted_apart() -> None:
+    space = DOZEN
+    for name in DOZEN.names[:10]:  # 12^10 combinations together, 12 each
+        space = space.excluding(Exclusion(f"{name} not in [3, 5]"))
+    assert space.count_allowed() == 2**10 * 12**2
+    rng = np.random.default_rng(1)
+    drawn = space.sample(rng)
+    assert drawn is not None
+    assert space.is_allowed(drawn)
+    few = space.excluding(Exclusion("p10 > 0 or p11 > 1"))
+    assert few.allowed_ids is not None
+    assert len(np.unique(few.allowed_ids, axis=0)) == few.count_allowed() == 2**11
+    walked = list(few.configurations())
+    assert walked == sorted(walked)
+    assert {c.level_ids for c in walked} == set(map(tuple, few.allowed_ids.tolist()))
+    allowed = few.allowed_combinations(("p11", "p0", "p1"))
+    assert allowed is not None
+    assert len(allowed) == 2 * 2 * 2
+    assert (1, 3, 5) in allowed
+    assert (2, 3, 5) not in allowed
+
+
+def test_a_needle_that_bounds_find_is_counted_and_drawn() -> None:
+    space = DOZEN.excluding(Exclusion(f"{SUM} > 0"))
+    assert space.count_allowed() == 1
+    only = space.sample(np.random.default_rng(1))
+    assert only == space.configuration(0)
+    assert space.sample(np.random.default_rng(1), {only}) is None
+
+
+def test_a_space_without_an_exclusion_that_empties_it_passes() -> None:
+    DOZEN.check_not_empty()
+    DOZEN.excluding(Exclusion("p0 > 0")).check_not_empty()
+    with pytest.raises(SpaceError, match="'p0 > 0' and the closed levels leave no"):
+        DOZEN.excluding(Exclusion("p0 > 0")).closing("p0", 0).check_not_empty()
+    with pytest.raises(ExclusionError, match="division by zero"):
+        DOZEN.excluding(Exclusion("1 / p0 > 1")).check_not_empty()
+
+
+def test_an_earlier_exclusion_guards_a_later_one_of_fewer_parameters() -> None:
+    guard = DOZEN.excluding(Exclusion("p0 == 0 and p1 >= 0")).excluding(Exclusion("12 / p0 < 2"))
+    assert guard.count_allowed() == 6 * 12**11
+
+
+def test_1_000_parameters_with_exclusions_cost_little() -> None:
+    two = tuple(Parameter(f"q{i}", (0, 1)) for i in range(14))
+    one = tuple(Parameter(f"o{i}", (7,)) for i in range(984))
+    space = ParameterSpace((*two, *one))
+    for at in range(0, 984, 40):  # all parameters are named
+        names = [f"o{i}" for i in range(at, min(984, at + 40))]
+        space = space.excluding(Exclusion(" or ".join(f"{name}<0" for name in names)))
+    space = space.excluding(Exclusion(" + ".join(p.name for p in two) + " == 14"))
+    tracemalloc.start()
+    try:
+        assert space.count_allowed() == 2**14 - 1
+        assert space.allowed_ids is None
+        centre = space.configuration(0)
+        near = itertools.islice(space.neighbours(centre, np.random.default_rng(1)), 200)
+        assert len(set(near)) == 200
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_space_has_bounds_on_levels_and_exclusions() -> None:
+    wide = tuple(Parameter(f"p{i}", tuple(range(10_000))) for i in range(3))
+    with pytest.raises(SpaceError, match="30,000 levels in all; at most 20,000"):
+        ParameterSpace(wide)
+    many = tuple(Exclusion(f"p0 == {i} and p1 == 0") for i in range(101))
+    with pytest.raises(SpaceError, match="101 exclusions; at most 100"):
+        ParameterSpace(DOZEN.parameters, many)
 
 
 # -- edits ---------------------------------------------------------------------------------

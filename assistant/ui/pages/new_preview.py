@@ -182,7 +182,7 @@ def _fault_beyond_application(
     for line in settings.exclude:
         try:
             space = space.excluding(Exclusion.parse(line))
-            space.count_allowed()
+            space.check_not_empty()
         except Exception as fault:
             return FormFault("new-exclude", f"In '{line}': {sentence(fault)}")
     objective = settings.objective

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from assistant.core.bounds import PRIORITY
 from assistant.core.commands import (
-    HIGHEST_PRIORITY,
     changes_since,
     priorities_ahead,
     priorities_behind,
@@ -456,7 +456,7 @@ def _actions(
             width=160,
             persist_state="session",
             help="Runs with a higher priority start earlier. The default is 0; "
-            f"{HIGHEST_PRIORITY:,.0f} is the highest.",
+            f"{PRIORITY.high:,.0f} is the highest.",
         )
         put = st.button("Set priority", key="queue-put", disabled=none)
     session = view_model.session
