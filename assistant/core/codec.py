@@ -110,7 +110,7 @@ def encode_event(event: Event) -> str:
 def decode_event(text: str) -> Event:
     """Decode an event from one line of JSON, or raise CodecError if the line is invalid."""
     try:
-        body = _value(text)
+        body = decode_json(text)
         name, version = body.pop("type"), body.pop("v")
         is_supported = name in EVENT_TAGS and type(version) is int and 1 <= version <= VERSION
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -162,7 +162,7 @@ def _upgraded(value: Any) -> Any:
     return upgraded
 
 
-def _value(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """Return the value of a JSON text, in which all is finite and can be written again.
 
     Raises:

@@ -396,7 +396,7 @@ def work(
     worker = Worker(
         leases,
         lambda lease: executor_of(link, lease, permitted),
-        refused=say,
+        say=say,
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
@@ -444,7 +444,9 @@ def executor_of(
     Raises ExecutionRefusedError by the policy, and AssistantError if it cannot be built here.
     """
     reply = link.get(f"/v1/leases/{lease.token}/application")
-    opened = decode_event(_line(reply["opened"]))
+    with link.reading():
+        line = json.dumps(reply["opened"])
+    opened = decode_event(line)
     if not isinstance(opened, ExperimentOpened):
         raise ServiceError("the service sent something that is not an experiment")
     if has_external_client(opened):
@@ -454,10 +456,6 @@ def executor_of(
         )
     permitted.check(opened)
     return make_executor(rebuild(opened), 1)
-
-
-def _line(event: object) -> str:
-    return json.dumps(event)
 
 
 def _token() -> str:
