@@ -20,6 +20,7 @@ from assistant.client.api import REMOTE_ERRORS, ApiClient, Identifier, ServiceAn
 from assistant.core.errors import (
     AccessDeniedError,
     AssistantError,
+    DamagedEventError,
     ExecutionRefusedError,
     LeaseLostError,
     ServiceError,
@@ -519,6 +520,9 @@ class Worker:
             beats.hold(lease.token, lease.lease_s)
             try:
                 return _report_result(self._leases, beats, lease.token, completion)
+            except DamagedEventError as error:
+                self._say(f"{_run_of(lease)}: its result cannot be stored: {error}")
+                return False
             except NOT_NOW as error:
                 if stop():
                     raise
@@ -572,7 +576,7 @@ class Worker:
         except (LeaseLostError, UnknownLeaseError):
             beats.drop(lease.token)
             return None
-        except ExecutionRefusedError as error:
+        except (ExecutionRefusedError, DamagedEventError) as error:
             beats.drop(lease.token)
             self._give_back(lease, str(error))
             if self._leases.only is not None:

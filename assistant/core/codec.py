@@ -29,8 +29,11 @@ Version 1 had other names of strategies, see `_STRATEGIES_OF_VERSION_1`.
 _STRATEGIES_OF_VERSION_1: Mapping[str, str] = {"anova": "grasp", "grasp": "copper"}
 """Present names of strategies, by their names in events of version 1."""
 
-_HUGE = re.compile(r"\d{300}|[eE]\+?\d{3}")
-"""Where a number may be that is too large for a float: the rest is read by the quicker way."""
+_MANY_DIGITS, _EXPONENT = re.compile(r"\d{300}"), re.compile(r"\d[eE]\+?\d{3}")
+"""Where a number may be that is too large for a float: the rest is read by the quicker way.
+
+Two patterns, because one with both alternatives takes a quarter of the time of decoding an event.
+"""
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Where one half of a pair of surrogates may be without the other."""
@@ -170,7 +173,9 @@ def decode_json(text: str) -> Any:
         RecursionError: it is nested too deeply.
     """
     value = json.loads(
-        text, parse_constant=_finite, parse_float=_finite if _HUGE.search(text) else None
+        text,
+        parse_constant=_finite,
+        parse_float=_finite if _MANY_DIGITS.search(text) or _EXPONENT.search(text) else None,
     )
     if not text.isascii():
         text.encode()

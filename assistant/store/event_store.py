@@ -52,6 +52,14 @@ from assistant.core.events import (
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment
 from assistant.core.sla import Sla
+from assistant.store.digests import (
+    add_digests,
+    checked,
+    damaged,
+    digest_before,
+    event_digest,
+    find_damage,
+)
 from strategies import ParameterSpace
 
 
@@ -232,7 +240,16 @@ def _queue(connection: sqlite3.Connection) -> None:
         project(connection, experiment_id, position, decode_event(body))
 
 
-MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue)
+def _digests(connection: sqlite3.Connection) -> None:
+    """Add a digest to every event; those that are stored already count as sound."""
+    connection.execute("ALTER TABLE event ADD COLUMN digest BLOB CHECK (length(digest) = 32)")
+    add_digests(connection)
+
+
+MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue, _digests)
+
+WITH_DIGESTS = 3
+"""Schema from which on every event has a digest."""
 
 
 def check(connection: sqlite3.Connection) -> None:
@@ -493,8 +510,12 @@ class SqliteStore:
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Insert events and update the query tables, inside an open transaction."""
-        rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
-        self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
+        rows, digest = [], digest_before(self.connection, experiment_id, position)
+        for at, event in enumerate(events, position):
+            body = encode_event(event)
+            digest = event_digest(digest, experiment_id, at, body.encode())
+            rows.append((experiment_id, at, body, digest))
+        self.connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?)", rows)
         for i, event in enumerate(events):
             project(self.connection, experiment_id, position + i, event)
 
@@ -541,17 +562,25 @@ class SqliteStore:
         return tuple(decode_event(body) for body in self.lines(experiment_id, since))
 
     def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
-        """Return up to ``limit`` events (-1: all) from index ``since`` on, as lines of JSON."""
+        """Return up to ``limit`` events (-1: all) from index ``since`` on, as lines of JSON.
+
+        Raises DamagedEventError if one of them is not as it was stored (see `digests`).
+        """
         with self.errors():
-            rows = self.connection.execute(
-                "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
-                " ORDER BY position LIMIT ?",
-                (experiment_id, since, limit),
-            ).fetchall()
-            if not rows and not self._length(experiment_id):
+            length = self._length(experiment_id)  # first, as another process may append meanwhile
+            if not length:
                 stored_ids = self.connection.execute("SELECT id FROM experiment")
                 raise unknown_experiment(experiment_id, [name for (name,) in stored_ids])
-        return [body for (body,) in rows]
+            rows = self.connection.execute(
+                "SELECT position, CAST(body AS BLOB), digest FROM event"
+                " WHERE experiment_id = ? AND position >= ? ORDER BY position LIMIT ?",
+                (experiment_id, since, limit),
+            ).fetchall()
+            before = digest_before(self.connection, experiment_id, since) if rows else b""
+            bodies = checked(rows, before, experiment_id, since)
+            if len(rows) != limit and since + len(rows) < length:
+                raise damaged(experiment_id, since + len(rows))
+        return bodies
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, the latest first."""
@@ -672,19 +701,22 @@ def examine(path: Path) -> StoreHealth:
             experiments, events = connection.execute(
                 "SELECT count(DISTINCT experiment_id), count(*) FROM event"
             ).fetchone()
+            damage = tuple(find_damage(connection)) if schema >= WITH_DIGESTS else ()
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise StoreError(f"'{path}' is not a readable store: {error}") from error
     faults = [text for text in findings if text != "ok"]
     faults += [f"a row of {row[0]} refers to a missing row" for row in lost]
+    faults += damage
     return StoreHealth(int(schema), int(experiments), int(events), tuple(faults))
 
 
-def back_up(path: Path, target: Path) -> StoreHealth:
+def back_up(path: Path, target: Path, *, damaged_too: bool = False) -> StoreHealth:
     """Copy a store file consistently to ``target``, even while the store is in use.
 
-    ``target`` must not exist; it appears whole or not at all. Raises StoreError otherwise.
+    ``target`` must not exist; it appears whole or not at all. Raises StoreError otherwise, and for
+    a damaged store unless ``damaged_too``.
     """
     if target.exists():
         raise StoreError(f"there is a file '{target}' already; name another for the backup")
@@ -701,8 +733,8 @@ def back_up(path: Path, target: Path) -> StoreHealth:
             copy.close()
             source.close()
         health = examine(part)
-        if health.faults:
-            raise StoreError(f"the copy of '{path}' is damaged: {health.faults[0]}")
+        if health.faults and not damaged_too:
+            raise StoreError(f"'{path}' is damaged, so it is not copied: {health.faults[0]}")
         _synced(part)
         part.replace(target)
     except (OSError, sqlite3.Error) as error:
@@ -730,7 +762,7 @@ def restore(copy: Path, path: Path) -> Path | None:
     try:
         if path.exists():
             former = _free(path)
-            back_up(path, former)  # includes its write-ahead log
+            back_up(path, former, damaged_too=True)  # includes its write-ahead log
             for ending in ("", "-wal", "-shm"):
                 path.with_name(path.name + ending).unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)

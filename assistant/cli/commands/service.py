@@ -36,6 +36,7 @@ from assistant.config.sweep_file import check_settings
 from assistant.core.codec import decode_event
 from assistant.core.errors import (
     AccessDeniedError,
+    DamagedEventError,
     ExecutionRefusedError,
     ServiceError,
     SettingsError,
@@ -144,7 +145,10 @@ def worker_demand(service: ExperimentService) -> WorkerDemand:
     """
     demand: dict[str, int] = {}
     for experiment_id, runs in service.queue.demand().items():
-        opened = service.store.opened(experiment_id)
+        try:
+            opened = service.store.opened(experiment_id)
+        except DamagedEventError:  # the queue leases none of its runs
+            continue
         if opened.recipe and not service.queue.is_external(experiment_id):
             demand[experiment_id] = min(opened.workers, runs)
     return demand

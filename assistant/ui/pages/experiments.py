@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from assistant.analysis.experiment_state import ExperimentState, experiment_state
-from assistant.core.errors import SettingsError
+from assistant.core.errors import DamagedEventError, SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.ports import StoredExperiment
@@ -60,6 +60,9 @@ def page(
     except Exception as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         return None
+    rows = tuple(entry for entry in rows if entry.id in states)
+    if not rows:
+        return renewed
     selected = _table(rows, summaries, states, f"experiments-{snapshot.number}-{at}")
     answer_at(_PLACE)
     return _actions(store, selected, summaries, choose, opened) or renewed
@@ -154,7 +157,11 @@ def _summaries(
             for entry in rows:
                 key = (entry.id, entry.n_events)
                 if key not in cache:
-                    events = opened.load(entry.id)[: entry.n_events]
+                    try:
+                        events = opened.load(entry.id)[: entry.n_events]
+                    except DamagedEventError as error:  # the others are shown all the same
+                        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
+                        continue
                     experiment = Experiment.replay(events)
                     cache[key] = experiment, summarise_experiment(experiment)
                 experiment, summaries[entry.id] = cache[key]
