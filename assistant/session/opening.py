@@ -17,7 +17,7 @@ from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
 
 MAX_SLUG = 48
 MAX_NAME = 200
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NO_IDENTIFIER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
 
 class ExperimentDescription(TypedDict, total=False):
@@ -149,16 +149,13 @@ def check_names(opened: ExperimentOpened) -> None:
 
     An identifier is a part of URLs and of the names of files.
     """
-    for label, text in (("name", opened.name), ("identifier", opened.experiment_id)):
-        if _CONTROL.search(text):
-            raise SettingsError(
-                f"the {label} {text!r} of the experiment has a control character; remove it"
-            )
+    if "\0" in opened.name:
+        raise SettingsError(f"the name {opened.name!r} of the experiment has a NUL; remove it")
     identifier = opened.experiment_id
-    if identifier in (".", "..") or set(identifier) & set("/\\") or len(identifier) > MAX_NAME:
+    if identifier in (".", "..") or _NO_IDENTIFIER.search(identifier) or len(identifier) > MAX_NAME:
         raise SettingsError(
             f"an experiment cannot have the identifier {identifier!r}; use at most {MAX_NAME} "
-            "characters without slashes"
+            "characters, without slashes and control characters"
         )
 
 

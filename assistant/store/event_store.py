@@ -15,9 +15,10 @@ import json
 import os
 import re
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -60,6 +61,7 @@ from assistant.store.digests import (
     event_digest,
     find_damage,
 )
+from assistant.store.store_file import make_private, readable
 from strategies import ParameterSpace
 
 
@@ -291,6 +293,7 @@ def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
+    make_private(part)
     copy = sqlite3.connect(part)
     try:
         connection.backup(copy)
@@ -443,30 +446,36 @@ class PendingRequest:
 class SqliteStore:
     """Store of event logs in a SQLite file, safe to use from several threads.
 
-    ``path`` and its folders are made if missing. Raises StoreError, and changes nothing, if it is a
-    folder, a link or a device, not writable, on a network file system, no database, one of another
-    program, or from a newer version.
+    ``path`` and its folders are made if missing, for their owner alone. With ``read_only`` nothing
+    is written, which is refused then; a store of an older version is read from a private copy.
+    Raises StoreError, and changes nothing, if it is a folder, a link or a device, not writable, on
+    a network file system, no database, one of another program, or from a newer version.
     """
 
-    def __init__(self, path: Path | str = ":memory:") -> None:
+    def __init__(self, path: Path | str = ":memory:", *, read_only: bool = False) -> None:
         self._path = str(path)
         self._lock = threading.RLock()
+        self._read_only = read_only
+        self._files = ExitStack()
         in_memory = self._path == ":memory:"
         if not in_memory:
             self._make_folder(Path(self._path))
         with self.errors():
-            self.connection = sqlite3.connect(
-                self._path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
             self._durability: Durability = "full"
             try:
-                check(self.connection)
-                self.connection.execute("PRAGMA journal_mode = WAL")
-                self.connection.execute("PRAGMA synchronous = FULL")
-                self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-                migrate(self.connection, None if in_memory else Path(self._path))
+                if read_only:
+                    self.connection = self._connected_for_reading()
+                else:
+                    if not in_memory:
+                        self._make_file(Path(self._path))
+                    self.connection = self._connected(self._path)
+                    check(self.connection)
+                    self.connection.execute("PRAGMA journal_mode = WAL")
+                    self.connection.execute("PRAGMA synchronous = FULL")
+                    self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+                    migrate(self.connection, None if in_memory else Path(self._path))
             except BaseException:
-                self.connection.close()  # end a begun transaction; no caller can
+                self._files.close()  # end a begun transaction; no caller can
                 raise
         self._asked = threading.local()
         self._known = lru_cache(maxsize=256)(self._read_event)
@@ -475,6 +484,33 @@ class SqliteStore:
     def path(self) -> Path | None:
         """File of the store; None in memory."""
         return None if self._path == ":memory:" else Path(self._path)
+
+    def _connected(self, name: str, *, uri: bool = False) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            name, timeout=30.0, isolation_level=None, check_same_thread=False, uri=uri
+        )
+        self._files.callback(connection.close)
+        return connection
+
+    def _connected_for_reading(self) -> sqlite3.Connection:
+        path = Path(self._path)
+        with ExitStack() as files:
+            connection = self._connected(files.enter_context(readable(path)), uri=True)
+            check(connection)
+            (schema,) = connection.execute("PRAGMA user_version").fetchone()
+            if schema < len(MIGRATIONS):
+                connection = self._connected(
+                    files.enter_context(readable(path, copied=True)), uri=True
+                )
+                migrate(connection)
+            self._files.push(files.pop_all())
+        return connection
+
+    def _make_file(self, path: Path) -> None:
+        try:
+            make_private(path)
+        except OSError as error:
+            raise StoreError(f"cannot make the store '{path}': {error.strerror}") from error
 
     def _make_folder(self, path: Path) -> None:
         try:
@@ -491,7 +527,8 @@ class SqliteStore:
             if "\0" in str(path):
                 raise StoreError(f"no file can have the name {str(path)!r}; rename the store")
             refuse_network_file_system(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
 
@@ -623,11 +660,16 @@ class SqliteStore:
     def close(self) -> None:
         """Close the database file."""
         with self._lock:
-            self.connection.close()
+            self._files.close()
 
     @contextmanager
     def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
         """Open a transaction, rolled back on errors; raise StoreFullError or StoreError."""
+        if self._read_only:
+            raise StoreError(
+                f"the store '{self._path}' may only be read here: you may not write it or its "
+                "folder; copy it to a folder of yours, or ask its owner"
+            )
         with self.errors():
             if durability != self._durability:
                 self.connection.execute(f"PRAGMA synchronous = {durability.upper()}")
@@ -693,8 +735,10 @@ class StoreHealth:
 def examine(path: Path) -> StoreHealth:
     """Check a store file for faults without changing the file, or raise StoreError."""
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
-        try:
+        with (
+            readable(path) as uri,
+            closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as connection,
+        ):
             (schema,) = connection.execute("PRAGMA user_version").fetchone()
             findings = [text for (text,) in connection.execute("PRAGMA integrity_check")]
             lost = connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -702,9 +746,7 @@ def examine(path: Path) -> StoreHealth:
                 "SELECT count(DISTINCT experiment_id), count(*) FROM event"
             ).fetchone()
             damage = tuple(find_damage(connection)) if schema >= WITH_DIGESTS else ()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         raise StoreError(f"'{path}' is not a readable store: {error}") from error
     faults = [text for text in findings if text != "ok"]
     faults += [f"a row of {row[0]} refers to a missing row" for row in lost]
@@ -724,14 +766,14 @@ def back_up(path: Path, target: Path, *, damaged_too: bool = False) -> StoreHeal
     part = target.with_name(f".{target.name}.part")
     try:
         part.unlink(missing_ok=True)
-        source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30.0)
-        copy = sqlite3.connect(part)
-        try:
+        make_private(part)
+        with (
+            readable(path) as uri,
+            closing(sqlite3.connect(uri, uri=True, timeout=30.0)) as source,
+            closing(sqlite3.connect(part)) as copy,
+        ):
             source.backup(copy, pages=4096)
             copy.execute("PRAGMA journal_mode = DELETE")  # everything in one file
-        finally:
-            copy.close()
-            source.close()
         health = examine(part)
         if health.faults and not damaged_too:
             raise StoreError(f"'{path}' is damaged, so it is not copied: {health.faults[0]}")
@@ -759,14 +801,18 @@ def restore(copy: Path, path: Path) -> Path | None:
             f"{len(MIGRATIONS)}; use the newer Copperline that wrote it"
         )
     former: Path | None = None
+    mode: int | None = None
     try:
         if path.exists():
+            mode = stat.S_IMODE(path.stat().st_mode)  # it may be shared on purpose
             former = _free(path)
             back_up(path, former, damaged_too=True)  # includes its write-ahead log
             for ending in ("", "-wal", "-shm"):
                 path.with_name(path.name + ending).unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         back_up(copy, path)
+        if mode is not None:
+            path.chmod(mode)
     except OSError as error:
         raise StoreError(f"the store '{path}' cannot be replaced: {error}") from error
     return former
