@@ -7,7 +7,6 @@ one column per measure.
 import csv
 import io
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
@@ -22,7 +21,7 @@ from assistant.core.events import ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
 from assistant.core.files import read_text
 from assistant.core.objective import Measure
-from assistant.core.ports import Application, Result, Store
+from assistant.core.ports import Application, Result, Store, SystemClock
 from assistant.executors.spec import ExecutorSpec
 from assistant.hooks.notices import HookCommands, resolve_hook_folder
 from assistant.session.opening import open_session
@@ -115,7 +114,7 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
         name=settings.name or name,
         space=built.space,
         objective=built.objective,
-        sla=settings.sla(time.time()),
+        sla=settings.sla(SystemClock().now_s()),
         strategy=settings.strategy.name,
         options=settings.strategy.options,
         exploitation=settings.exploitation,

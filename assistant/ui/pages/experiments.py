@@ -1,6 +1,5 @@
 """The *Experiments* page: the stored experiments with their progress and actions."""
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from assistant.analysis.experiment_state import ExperimentState, experiment_stat
 from assistant.core.errors import DamagedEventError, SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
-from assistant.core.ports import StoredExperiment
+from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.presentation.tables.experiment_summary import (
     ExperimentSummary,
     summarise_experiment,
@@ -166,7 +165,7 @@ def _summaries(
                     cache[key] = experiment, summarise_experiment(experiment)
                 experiment, summaries[entry.id] = cache[key]
                 execution = opened.execution(entry.id)
-                states[entry.id] = experiment_state(experiment, time.time(), execution)
+                states[entry.id] = experiment_state(experiment, SystemClock().now_s(), execution)
         finally:
             opened.close()
     return summaries, states
@@ -197,7 +196,7 @@ def _table(
     key: str,
 ) -> StoredExperiment:
     """Draw the rows; return the selected one, the first by default."""
-    now_s = time.time()
+    now_s = SystemClock().now_s()
     glances = [summaries[entry.id] for entry in rows]
     has_warning = any(entry.warning for entry in glances)
     columns: dict[str, list[object]] = {
