@@ -28,7 +28,7 @@ from assistant.session.opening import open_session
 from assistant.session.session import Session
 from sim.api import format_size
 from strategies import Level, ParameterSpace
-from strategies.space.parameter import parse_number
+from strategies.space.parameter import float_of, parse_number
 
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
@@ -91,7 +91,10 @@ def _result(
         if name in values:
             continue
         measure = parse_number(cell.strip())
-        measures[name] = None if measure is None else float(measure)
+        try:
+            measures[name] = None if measure is None else float_of(measure)
+        except ValueError as error:
+            raise SettingsError(f"{path}, line {number}: {name}: {error}") from None
         if measure is None and cell.strip():
             raise SettingsError(
                 f"{path}, line {number}: {name} is '{cell}'; a measure is a finite number, or empty"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from assistant.analysis.experiment_state import NextStep, StateName, experiment_state
 from assistant.core.objective import Measure
@@ -23,6 +23,7 @@ from assistant.service.problems import refusal
 from assistant.session.session import ExperimentQueries
 from assistant.store.queue import LEASES_S
 from strategies import Level
+from strategies.space.parameter import float_of
 
 Text = Annotated[str, Field(max_length=4000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -33,7 +34,21 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1e11, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 MeasureIn = float | int | None | Annotated[list[Number], Field(max_length=100_000)]
-Measures = Annotated[dict[Name, MeasureIn], Field(max_length=1000)]
+
+
+def _exact(measures: object) -> object:
+    """Return measures as they came, or raise ValueError for an integer that would be rounded."""
+    for name, value in measures.items() if isinstance(measures, dict) else ():
+        for number in value if isinstance(value, list) else (value,):
+            if isinstance(number, int):
+                try:
+                    float_of(number)
+                except ValueError as error:
+                    raise ValueError(f"have '{str(name)[:60]}' as {error}") from None
+    return measures
+
+
+Measures = Annotated[dict[Name, MeasureIn], Field(max_length=1000), BeforeValidator(_exact)]
 
 
 class RequestBody(BaseModel):
