@@ -73,6 +73,7 @@ class NextStep(StrEnum):
     START = "Start the runs."
     REPORT = "Read the report."
     CORRECT = "Correct the program, then resume."
+    RESTORE = "Restore a backup."
 
 
 ICONS: Mapping[StateName, str] = {
@@ -134,6 +135,11 @@ class ExperimentState:
     def as_json(self) -> dict[str, str]:
         """Return the fields for JSON, with the icon."""
         return {**{key: str(text) for key, text in asdict(self).items()}, "icon": self.icon}
+
+
+def unreadable_state(reason: str) -> ExperimentState:
+    """Return the state of an experiment whose event log is damaged; ``reason`` is a clause."""
+    return ExperimentState(StateName.FAILED, reason, NextStep.RESTORE, "restore FILE")
 
 
 def experiment_state(

@@ -34,6 +34,7 @@ from assistant.applications.measures import (
     measures_of,
 )
 from assistant.applications.process_limits import MOST_PROCESSES, ProcessLimits
+from assistant.applications.shell_words import code_words
 from assistant.core.errors import ApplicationError, ProgramError, RunError, RunStoppedError
 from assistant.core.events import Fact
 from assistant.core.files import is_file, is_folder
@@ -235,7 +236,6 @@ def _signal_name(number: int) -> str:
 
 Reading = JsonOutput | JsonFile | Patterns
 SEED, SCRATCH = "seed", "scratch"
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 _MAX_PROGRAMS = 1_000
 MOST_VALUE_BYTES = 100_000
 """Largest level as text. Linux allows 128 KiB per argument; the user's own text needs the rest."""
@@ -347,16 +347,14 @@ class Command:
                 )
 
     def _check_shell(self) -> None:
-        words = [template.text for template in self._argv]
-        if Path(words[0]).name not in _SHELLS or "-c" not in words[:-1]:
-            return
-        script = self._argv[words.index("-c") + 1]
-        if script.names - {SEED}:
-            raise ApplicationError(
-                f"'{{{min(script.names - {SEED})}}}' is in the text after -c, which a shell runs "
-                "as code; pass it as an argument after the text and write $1, as in "
-                "['sh', '-c', 'run --size \"$1\"', 'sh', '{size}']"
-            )
+        for number in sorted(code_words([template.text for template in self._argv])):
+            names = self._argv[number].names - {SEED}
+            if names:
+                raise ApplicationError(
+                    f"'{{{min(names)}}}' is in element {number + 1} of the command, "
+                    "which a shell runs as code; pass it as an argument after the text and write "
+                    "$1, as in ['sh', '-c', 'run --size \"$1\"', 'sh', '{size}']"
+                )
 
     def _check_values(self) -> None:
         for parameter in self.space.parameters:

@@ -29,7 +29,7 @@ from assistant.applications.child_process import StreamTail
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.objective import Measure, Objective, finite
 from assistant.core.ports import RunControl
-from strategies.space.parameter import parse_number
+from strategies.space.parameter import float_of, parse_number
 
 WALL = "wall_s"  # Measure with the wall-clock seconds of a run; taken if the objective asks for it
 
@@ -146,7 +146,10 @@ class Patterns:
                         f"the measure '{name}' is {_shown(group)} in {self.stream}; a measure is "
                         "a finite number with a decimal point and without thousands separators"
                     )
-                measures[name] = None if number is None else float(number)
+                try:
+                    measures[name] = None if number is None else float_of(number)
+                except ValueError as error:
+                    raise RunError(f"the measure '{name}' is {error}") from None
         return measures
 
     def seen(self, text: str, limit_s: float) -> dict[str, float]:
@@ -161,7 +164,7 @@ class Patterns:
             for match in _compiled(pattern).finditer(output):
                 for name, group in _groups_of(match).items():
                     number = None if group is None else parse_number(group.strip())
-                    if number is not None:
+                    if number is not None and float(number) == number:  # else the end says why
                         numbers[name] = float(number)
                 if time.monotonic() > until_s:
                     return numbers
@@ -306,6 +309,7 @@ def _plain(value: object) -> object:
 
 def _measure(name: str, value: object, giver: str) -> Measure:
     """Return one required measure. Raises RunError if it is not a number or a series."""
+    _refuse_rounding(name, value, giver)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         numbers = [_number(_plain(part)) for part in value]
         if all(number is not None and math.isfinite(number) for number in numbers) and numbers:
@@ -338,12 +342,28 @@ def _lenient(value: object) -> Measure:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+    """Return a value as a float; None if it is no number, or an integer that would be rounded."""
+    if isinstance(value, bool) or not isinstance(value, int | Real | Decimal):
         return None
     try:
-        return float(value)
+        return float_of(value) if isinstance(value, int) else float(value)
     except OverflowError:
         return math.inf
+    except ValueError:
+        return None
+
+
+def _refuse_rounding(name: str, value: object, giver: str) -> None:
+    """Raise RunError for an integer that would be rounded, also in a series."""
+    for number in value if isinstance(value, list | tuple) else (value,):
+        plain = _plain(number)
+        if isinstance(plain, int):
+            try:
+                float_of(plain)
+            except OverflowError:
+                return  # it is refused as infinite
+            except ValueError as error:
+                raise RunError(f"{giver} gave the measure '{name}' as {error}") from None
 
 
 def _described(value: object) -> str:

@@ -10,21 +10,37 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import httpx
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.core import errors as assistant_errors
-from assistant.core.codec import decode_event, encode_event
-from assistant.core.errors import AccessDeniedError, AssistantError, ServiceError, StoreFullError
+from assistant.core.codec import decode_event, decode_json, encode_event
+from assistant.core.errors import (
+    AccessDeniedError,
+    AssistantError,
+    ServiceError,
+    StoreFullError,
+    UnknownExperimentError,
+)
 from assistant.core.events import Event
 from assistant.core.ports import StoredExperiment
 from sim.model import errors as sim_errors
 from strategies.space import errors as strategy_errors
 
+MOST_BYTES = 2**26
+"""Largest answer in bytes; the rest is not read. A compressed answer is refused, so that a small
+one cannot become a large one."""
+MOST_EVENT_BYTES = 2**24  # Largest message of a stream of events
+MOST_EVENTS = 10_000_000  # Largest event log that is fetched
 TIMEOUT_S = 60.0
+WHOLE_S = 600.0  # Seconds within which an answer has arrived whole
 TRIES = 6  # Attempts of one request, about 3 s in all; a restarting service is back by then
 FIRST_PAUSE_S = 0.1
 SILENT_S = 30.0  # Seconds without a message after which a stream of events counts as ended
@@ -32,17 +48,107 @@ NOT_ANSWERED = frozenset((502, 503, 504))
 FULL = 507
 
 Json = Any
+
+REMOTE_ERRORS = (AssistantError, sim_errors.SimError, strategy_errors.StrategyError)
+"""Errors that a call of a service may raise: its own, and those that a session would raise."""
+
+
+def _is_of_one_sentence(kind: object) -> bool:
+    """Return whether a class of errors is made of its sentence alone."""
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return False
+    try:
+        return bool(kind("a sentence"))
+    except TypeError:
+        return False
+
+
 _ERRORS: Mapping[str, type[Exception]] = {
     name: kind
     for module in (sim_errors, strategy_errors, assistant_errors)
     for name, kind in vars(module).items()
-    if isinstance(kind, type) and issubclass(kind, Exception)
+    if _is_of_one_sentence(kind)
 }
 
 
 def new_key() -> str:
     """Return a new random idempotency key for a request."""
     return secrets.token_hex(16)
+
+
+def path_part(experiment_id: str) -> str:
+    """Return an experiment's identifier as one part of a URL path.
+
+    Raises UnknownExperimentError for one that no experiment has, such as ``..``.
+    """
+    if experiment_id in ("", ".", "..") or not experiment_id.isprintable():
+        raise UnknownExperimentError(f"no experiment can be named {experiment_id!r}")
+    return quote(experiment_id, safe="")
+
+
+def _identifier(text: str) -> str:
+    if not text or text in (".", "..") or set(text) & set("/\\") or not text.isprintable():
+        raise ValueError("it is not one part of a path on one line")
+    return text
+
+
+Identifier = Annotated[str, Field(max_length=200), AfterValidator(_identifier)]
+"""Identifier of an experiment as a service may send it: one part of a path, on one line."""
+
+
+class ServiceAnswer(BaseModel):
+    """Base class of the shapes of answers: strict types, further fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+
+
+class EventPage(ServiceAnswer):
+    """Answer with a page of an event log."""
+
+    events: list[dict[str, Any]]
+    more: bool
+
+
+class StoredExperimentAnswer(ServiceAnswer):
+    """Entry of the answer with all experiments of a service."""
+
+    experiment: Identifier
+    name: str
+    opened_s: float
+    events: Annotated[int, Field(ge=0)]
+
+
+class ExecutionAnswer(ServiceAnswer):
+    """Answer with the state of the execution of an experiment's runs."""
+
+    active: bool
+    executes: bool
+    notes: list[str]
+    external: bool
+    last_call_s: float | None
+    workers: int
+    in_process: bool
+
+
+class OpenedAnswer(ServiceAnswer):
+    """Answer with the identifier of a new experiment."""
+
+    experiment: Identifier
+
+
+_ENTRIES = TypeAdapter(list[StoredExperimentAnswer])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """Status and body of an answer that was read whole."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
 
 
 class ApiClient:
@@ -123,9 +229,9 @@ class ApiClient:
                 ) as answer:
                     if answer.status_code not in NOT_ANSWERED:
                         if not answer.is_success:
-                            answer.read()
-                            self._json(answer)
-                        for position, event in _events(answer.iter_lines()):
+                            self._json(self._read(answer))
+                        self._refuse_encoding(answer)
+                        for position, event in self._events(_lines(answer.iter_bytes())):
                             failed, pause_s = 0, FIRST_PAUSE_S
                             if event is not None and position >= at:
                                 at = position + 1
@@ -148,13 +254,18 @@ class ApiClient:
 
     def _connect(self, url: str, token: str) -> None:
         self.url, self._token = url.rstrip("/"), token
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=TIMEOUT_S,
-            transport=self._transport,
-            trust_env=False,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=self.url,
+                headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
+                timeout=TIMEOUT_S,
+                transport=self._transport,
+                trust_env=False,
+                follow_redirects=False,
+                verify=self.url.startswith("https:"),  # loading certificates takes long
+            )
+        except httpx.InvalidURL as error:
+            raise ServiceError(f"'{url}' is no address of a service: {error}") from error
         weakref.finalize(self, self._http.close)  # in case no caller closes it
 
     def _look_again(self) -> bool:
@@ -169,14 +280,15 @@ class ApiClient:
         """Close the HTTP connection."""
         self._http.close()
 
-    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, **more: Any) -> _Reply:
         if more.get("json") is None:
             more.pop("json", None)
         pause_s = FIRST_PAUSE_S
         for attempt in count(1):
             is_last = attempt >= self._tries
             try:
-                answer = self._http.request(method, path, **more)
+                with self._http.stream(method, path, **more) as answer:
+                    reply = self._read(answer)
             except httpx.TransportError as error:
                 if is_last:
                     self._look_again()  # the next request goes to the new address
@@ -184,57 +296,132 @@ class ApiClient:
                         f"the service at {self.url} does not answer: {error}; is it running?"
                     ) from error
             else:
-                if answer.status_code == 401 and self._look_again():
+                if reply.status == 401 and self._look_again():
                     continue  # restarted with another token
-                if is_last or answer.status_code not in NOT_ANSWERED:
-                    return answer
+                if is_last or reply.status not in NOT_ANSWERED:
+                    return reply
             self._pause(pause_s)
             pause_s *= 2
             self._look_again()
         raise AssertionError("the last attempt returns or raises")
 
-    def _json(self, answer: httpx.Response) -> Json:
-        if answer.is_success:
-            try:
-                return None if answer.status_code == 204 else answer.json()
-            except ValueError as error:
+    def _read(self, answer: httpx.Response) -> _Reply:
+        """Read an answer whole, or raise ServiceError if it is compressed, too long or too slow."""
+        self._refuse_encoding(answer)
+        body, until_s = bytearray(), time.monotonic() + WHOLE_S
+        for chunk in answer.iter_bytes():
+            body += chunk
+            if len(body) > MOST_BYTES:
                 raise ServiceError(
-                    f"the answer at {self.url} is not that of a Copperline service: "
-                    f"'{answer.text[:60]}'; is another program there?"
-                ) from error
-        try:
-            body = answer.json()
-            detail, name = str(body["detail"]), str(body.get("error", ""))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            detail, name = answer.text[:200], ""
-        for fault in body.get("fields", []) if isinstance(body, dict) else []:
-            detail += f"; {fault['field']}: {fault['message']}"
+                    f"the service at {self.url} sent an answer of more than {MOST_BYTES:,} bytes; "
+                    "is another program there?"
+                )
+            if time.monotonic() > until_s:
+                raise ServiceError(
+                    f"an answer of the service at {self.url} did not end within {WHOLE_S:g} s"
+                )
+        return _Reply(answer.status_code, bytes(body))
+
+    def _refuse_encoding(self, answer: httpx.Response) -> None:
+        if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ServiceError(
+                f"the service at {self.url} sent a compressed answer, which was not asked for; is "
+                "another program or a proxy there?"
+            )
+
+    def _json(self, reply: _Reply) -> Json:
+        if reply.is_success:
+            try:
+                return None if reply.status == 204 else decode_json(reply.body.decode())
+            except (ValueError, RecursionError) as error:
+                raise self._strange() from error
+        if 300 <= reply.status < 400:
+            raise ServiceError(
+                f"the service at {self.url} redirects to another address ({reply.status}), which "
+                "is not followed; give its own address"
+            )
+        detail, name = _problem(reply.body)
+        if detail is None:
+            raise ServiceError(
+                f"the service at {self.url} answered with status {reply.status} and nothing that "
+                "explains it; is another program there?"
+            )
         kind = _ERRORS.get(name)
         if kind is not None:
             raise kind(detail)
-        if answer.status_code == FULL:
+        if reply.status == FULL:
             raise StoreFullError(detail)
-        if answer.status_code in (401, 403):
+        if reply.status in (401, 403):
             raise AccessDeniedError(f"the service at {self.url} refuses access: {detail}")
-        if answer.status_code in NOT_ANSWERED:
+        if reply.status >= 500:
             raise ServiceError(f"the service at {self.url} refuses: {detail}")
         raise AssistantError(detail)
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise ServiceError if a block finds an answer of another shape than expected."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise self._strange() from error
 
-def _events(lines: Iterable[str]) -> Iterator[tuple[int, Json]]:
-    """Yield position and event of each message; (0, None) for a keep-alive."""
-    position, data = 0, ""
-    for line in lines:
-        name, _, value = line.partition(": ")
-        if name == "id":
-            position = int(value)
-        elif name == "data":
-            data = value
-        elif not line and data:
-            yield position, json.loads(data)
-            data = ""
-        elif not name:
-            yield 0, None
+    def _strange(self) -> ServiceError:
+        return ServiceError(
+            f"the answer at {self.url} is not that of a Copperline service; is another program or "
+            "version there?"
+        )
+
+    def _events(self, lines: Iterable[str]) -> Iterator[tuple[int, Json]]:
+        """Yield position and event of each message; (0, None) for a keep-alive."""
+        position, data = 0, ""
+        while True:
+            with self.reading():  # not around the caller's code
+                for line in lines:
+                    name, _, value = line.partition(": ")
+                    if name == "id":
+                        position = int(value)
+                    elif name == "data":
+                        data = value
+                    elif not line and data:
+                        message, data = (position, decode_json(data)), ""
+                        break
+                    elif not name:
+                        message = (0, None)
+                        break
+                else:
+                    return
+            yield message
+
+
+def _problem(body: bytes) -> tuple[str | None, str]:
+    """Return the sentence and the name of the error in a problem; None if it is none."""
+    try:
+        problem = decode_json(body.decode())
+    except (ValueError, RecursionError):
+        return None, ""
+    if not isinstance(problem, dict) or not isinstance(problem.get("detail"), str):
+        return None, ""
+    detail, name = problem["detail"].strip() or "it gives no reason", problem.get("error")
+    faults = problem.get("fields")
+    for fault in faults if isinstance(faults, list) else []:
+        if isinstance(fault, dict):
+            detail += f"; {fault.get('field')}: {fault.get('message')}"
+    return detail, name if isinstance(name, str) else ""
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines of a stream; raise ValueError for one of over `MOST_EVENT_BYTES`."""
+    parts: list[bytes] = []
+    n_bytes = 0
+    for chunk in chunks:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            yield b"".join([*parts, end]).decode().rstrip("\r")
+            parts, n_bytes = [], 0
+        parts.append(rest)
+        n_bytes += len(rest)
+        if n_bytes > MOST_EVENT_BYTES:
+            raise ValueError(f"a message of more than {MOST_EVENT_BYTES:,} bytes")
 
 
 PAGE = 10_000
@@ -252,36 +439,45 @@ class HttpStore:
             "position": position,
             "events": [json.loads(encode_event(event)) for event in events],
         }
-        self._link.change("POST", f"/v1/experiments/{experiment_id}/events", body)
+        self._link.change("POST", f"/v1/experiments/{path_part(experiment_id)}/events", body)
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the events from position ``since`` on; raise ServiceError if no reply comes."""
         events: list[Event] = []
-        path = f"/v1/experiments/{experiment_id}/events"
+        path = f"/v1/experiments/{path_part(experiment_id)}/events"
         while True:
-            page = self._link.get(path, since=since + len(events), limit=PAGE)
-            events += [decode_event(json.dumps(event)) for event in page["events"]]
-            if not page["more"]:
+            reply = self._link.get(path, since=since + len(events), limit=PAGE)
+            with self._link.reading():
+                page = EventPage.model_validate(reply)
+                events += [decode_event(json.dumps(event)) for event in page.events]
+                if page.more and (not page.events or len(events) > MOST_EVENTS):
+                    raise ValueError("an event log without an end")
+            if not page.more:
                 return tuple(events)
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, newest first; raise ServiceError if no reply comes."""
+        reply = self._link.get("/v1/experiments")
+        with self._link.reading():
+            entries = _ENTRIES.validate_python(reply)
         return tuple(
-            StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
-            for entry in self._link.get("/v1/experiments")
+            StoredExperiment(entry.experiment, entry.name, entry.opened_s, entry.events)
+            for entry in entries
         )
 
     def execution(self, experiment_id: str) -> ExecutionStatus:
         """Return who executes an experiment's runs; raise ServiceError if no reply comes."""
-        reply = self._link.get(f"/v1/experiments/{experiment_id}/execution")
+        reply = self._link.get(f"/v1/experiments/{path_part(experiment_id)}/execution")
+        with self._link.reading():
+            answer = ExecutionAnswer.model_validate(reply)
         return ExecutionStatus(
-            active=reply["active"],
-            executes=reply["executes"],
-            notes=tuple(reply["notes"]),
-            external=reply["external"],
-            last_call_s=reply["last_call_s"],
-            workers=reply["workers"],
-            in_process=reply["in_process"],
+            active=answer.active,
+            executes=answer.executes,
+            notes=tuple(answer.notes),
+            external=answer.external,
+            last_call_s=answer.last_call_s,
+            workers=answer.workers,
+            in_process=answer.in_process,
         )
 
     def close(self) -> None:

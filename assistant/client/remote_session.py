@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.analysis.recommendation import KEPT_RUNS
-from assistant.client.api import ApiClient, HttpStore
+from assistant.client.api import ApiClient, HttpStore, OpenedAnswer, ServiceAnswer, path_part
 from assistant.client.worker import HttpLeaseSource, run_leased
 from assistant.core.codec import decode_event, encode_event
 from assistant.core.commands import Keep
@@ -40,6 +40,15 @@ from assistant.session.opening import ExperimentDescription, build_opened_event
 from assistant.session.session import ExperimentQueries
 from strategies import Level
 
+
+class DecisionAnswer(ServiceAnswer):
+    """Answer of a service to a decision: the events, their position and the new version."""
+
+    events: list[dict[str, Any]]
+    first: int
+    version: int
+
+
 _WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 
 
@@ -53,11 +62,14 @@ class RemoteSession(ExperimentQueries):
     def __init__(self, link: ApiClient, experiment_id: str, clock: Clock | None = None) -> None:
         self._link, self._clock = link, clock or SystemClock()
         self._kept, self._name = HttpStore(link), experiment_id
-        self._path = f"/v1/experiments/{experiment_id}"
+        self._path = f"/v1/experiments/{path_part(experiment_id)}"
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         self._expected: int | None = None
         self._experiment = Experiment.replay(self._kept.load(self._name))
+        with link.reading():
+            if self._experiment.opened.experiment_id != experiment_id:
+                raise ValueError("the events of another experiment")
 
     @property
     def experiment(self) -> Experiment:
@@ -92,7 +104,8 @@ class RemoteSession(ExperimentQueries):
         """
         events = self._link.stream(f"{self._path}/events", self._experiment.n_events, stop)
         for position, record in events:
-            event = decode_event(json.dumps(record))
+            with self._link.reading():
+                event = decode_event(json.dumps(record))
             with self._lock:
                 if position == self._experiment.n_events:
                     self._take((event,))
@@ -114,7 +127,9 @@ class RemoteSession(ExperimentQueries):
 
     def _suggest(self, n: int, kind: str) -> BatchSuggested:
         events = self._decide("/suggestions", {"n": n, "kind": kind})
-        return next(event for event in events if isinstance(event, BatchSuggested))
+        with self._link.reading():
+            (batch,) = (event for event in events if isinstance(event, BatchSuggested))
+        return batch
 
     def submit(
         self,
@@ -132,7 +147,9 @@ class RemoteSession(ExperimentQueries):
     def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
         """Submit one run of a configuration that the analyst has chosen."""
         body = {"values": dict(values), "reason": reason}
-        return self._submitted(self._decide("/runs", body))[0]
+        runs = self._submitted(self._decide("/runs", body))
+        with self._link.reading():
+            return runs[0]
 
     def replicate(
         self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
@@ -342,10 +359,12 @@ class RemoteSession(ExperimentQueries):
             answer = self._link.change(
                 method, self._path + path, plain_body, version=self._expected
             )
+            with self._link.reading():
+                decision = DecisionAnswer.model_validate(answer)
+                events = tuple(decode_event(json.dumps(event)) for event in decision.events)
             if self._expected is not None:
-                self._expected = answer["version"]
-            events = tuple(decode_event(json.dumps(event)) for event in answer["events"])
-            if answer["first"] == self._experiment.n_events:
+                self._expected = decision.version
+            if decision.first == self._experiment.n_events:
                 self._take(events)
             else:
                 self.catch_up()
@@ -371,10 +390,15 @@ def open_remote(
     """
     body = json.loads(encode_event(build_opened_event(application, **described)))
     answer = link.change("POST", "/v1/experiments", {"described": body})
-    return RemoteSession(link, answer["experiment"], clock)
+    return RemoteSession(link, _opened(link, answer), clock)
 
 
 def open_settings(link: ApiClient, tables: Mapping[str, Any], name: str = "") -> RemoteSession:
     """Create an experiment at a service from sweep settings, as in a sweep file."""
     answer = link.change("POST", "/v1/experiments", {"settings": dict(tables), "name": name})
-    return RemoteSession(link, answer["experiment"])
+    return RemoteSession(link, _opened(link, answer))
+
+
+def _opened(link: ApiClient, answer: Any) -> str:
+    with link.reading():
+        return OpenedAnswer.model_validate(answer).experiment

@@ -12,12 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
-from assistant.client.api import ApiClient, new_key
+from pydantic import Field, StringConstraints
+
+from assistant.client.api import REMOTE_ERRORS, ApiClient, Identifier, ServiceAnswer, new_key
 from assistant.core.errors import (
     AccessDeniedError,
     AssistantError,
+    DamagedEventError,
     ExecutionRefusedError,
     LeaseLostError,
     ServiceError,
@@ -26,7 +29,9 @@ from assistant.core.errors import (
 )
 from assistant.core.objective import Measure, finite
 from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
-from assistant.store.queue import RunLease
+from assistant.store.queue import LEASES_S, RunLease
+from strategies import Level
+from strategies.space.errors import one_line
 
 ENDING_S = 5.0  # Seconds that a heartbeat in progress may delay the end of a worker
 BEAT_S = 3.0
@@ -130,7 +135,7 @@ class LeaseHeartbeat:
         except GONE:
             self._lose(token)
             return
-        except AssistantError:  # not reached, so try at the next turn
+        except REMOTE_ERRORS:  # not reached, so try at the next turn
             lease_s = None
         with self._changed:
             if token in self._due_s:
@@ -147,7 +152,7 @@ class LeaseHeartbeat:
             self._leases.report(token, measures)
         except GONE:
             self._lose(token)
-        except AssistantError:  # not reached or not accepted; a later one may be
+        except REMOTE_ERRORS:  # not reached or not accepted; a later one may be
             return
 
     def _lose(self, token: str) -> None:
@@ -170,6 +175,32 @@ NOT_YET_S = 30.0
 """Seconds that a worker waits for the first answer, because the service may be starting."""
 MOST_LEFT_OUT = 1000
 MOST_WORDS = 4000
+LeaseS = Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])]
+
+
+class LeaseAnswer(ServiceAnswer):
+    """Answer of a service with the lease of a run."""
+
+    experiment: Identifier
+    run: Annotated[int, Field(ge=1, le=10**9)]
+    token: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,200}$")]
+    attempt: Annotated[int, Field(ge=1)]
+    values: dict[str, Level]
+    seed: int
+    limit_s: Annotated[float, Field(gt=0)] | None
+    lease_s: LeaseS
+
+
+class HeartbeatAnswer(ServiceAnswer):
+    """Answer of a service to a heartbeat: the length of the renewed lease in seconds."""
+
+    lease_s: LeaseS
+
+
+class CallerAnswer(ServiceAnswer):
+    """Answer of a service with the name of the caller's token; None without one."""
+
+    name: str | None
 
 
 class HttpLeaseSource:
@@ -206,9 +237,11 @@ class HttpLeaseSource:
         self._key = new_key()
         if reply is None:
             return None
+        with self.link.reading():
+            lease = LeaseAnswer.model_validate(reply)
         return RunLease(
-            reply["experiment"], reply["run"], reply["token"], reply["attempt"], reply["values"],
-            reply["seed"], reply["limit_s"], reply["lease_s"],
+            lease.experiment, lease.run, lease.token, lease.attempt, lease.values, lease.seed,
+            lease.limit_s, lease.lease_s,
         )  # fmt: skip
 
     def leave_out(self, experiment_id: str) -> None:
@@ -222,7 +255,9 @@ class HttpLeaseSource:
 
     def _ask(self) -> Any:
         if self._worker is None:
-            token = self.link.get("/v1/caller")["name"]
+            reply = self.link.get("/v1/caller")
+            with self.link.reading():
+                token = CallerAnswer.model_validate(reply).name
             process_name = f"{socket.gethostname()}-{os.getpid()}"
             self._worker = process_name if token is None else f"{token}/{process_name}"
         body: dict[str, Any] = {"worker": self._worker, "lease_s": self._lease_s}
@@ -235,7 +270,9 @@ class HttpLeaseSource:
     def heartbeat(self, token: str) -> float:
         """Renew a lease and return its length in seconds, or raise LeaseLostError."""
         path, timeout_s = f"/v1/leases/{token}/heartbeat", max(1.0, self._lease_s / 3)
-        return float(self.link.change("POST", path, timeout_s=timeout_s)["lease_s"])
+        reply = self.link.change("POST", path, timeout_s=timeout_s)
+        with self.link.reading():
+            return HeartbeatAnswer.model_validate(reply).lease_s
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
         """Send an intermediate result of a leased run, or raise LeaseLostError."""
@@ -334,7 +371,7 @@ def run_leased(
     except BaseException:
         executor.cancel()
         for lease in leases_by_run.values():
-            with contextlib.suppress(AssistantError):  # otherwise its lease expires
+            with contextlib.suppress(*REMOTE_ERRORS):  # otherwise its lease expires
                 leases.give_back(lease.token, "interrupted")
         raise
     finally:
@@ -369,12 +406,15 @@ class _AbandonedError(BaseException):
 class Worker:
     """Worker that leases and executes runs of any experiment of a remote service.
 
-    An unreachable service is waited for, with the result in hand. A run that loses its lease is
-    stopped where the process allows it, because its result would be refused.
+    An unreachable service is waited for, with the result in hand, and so is one whose answers
+    cannot be read. A run that loses its lease is stopped where the process allows it, because its
+    result would be refused. A run that cannot be executed here, such as one whose file cannot be
+    read, has failed; the worker goes on.
 
     Args:
         make: factory of an experiment's executor, by the lease of its first run.
-        refused: callback with a sentence on an experiment that this worker may not execute.
+        say: callback with a sentence on a run or an experiment that cannot be executed here, or
+            on a service that cannot be used; the same one is said once.
         lost: callback in another thread for a lost lease; it must make the working thread call
             `abandon`, for example by a signal.
     """
@@ -383,12 +423,12 @@ class Worker:
         self,
         leases: HttpLeaseSource,
         make: Callable[[RunLease], Executor],
-        refused: Callable[[str], object] = lambda _sentence: None,
+        say: Callable[[str], object] = lambda _sentence: None,
         lost: Callable[[], object] = lambda: None,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._leases, self._make, self._lost, self._steady_s = leases, make, lost, steady_s
-        self._refused = refused
+        self._say_it, self._said = say, ""
         self._executors: dict[str, Executor] = {}
         self._began_s = steady_s()
         self._heard_s: float | None = None
@@ -418,7 +458,9 @@ class Worker:
             while not stop():
                 try:
                     lease = self._leases.lease()
-                except NOT_NOW as error:
+                except REMOTE_ERRORS as error:
+                    if isinstance(error, AssistantError) and not isinstance(error, NOT_NOW):
+                        raise  # it will be refused again
                     self._wait_out(error, pause)  # no lease is held now
                     continue
                 self._heard_s = self._steady_s()
@@ -449,13 +491,20 @@ class Worker:
             going_on[1].stop(going_on[0].run_id)
         self._lost()
 
-    def _wait_out(self, error: AssistantError, pause: Callable[[float], object]) -> None:
+    def _say(self, sentence: str) -> None:
+        """Say a sentence, unless it was the last one."""
+        if sentence != self._said:
+            self._said = sentence
+            self._say_it(sentence)
+
+    def _wait_out(self, error: Exception, pause: Callable[[float], object]) -> None:
         """Wait a little for an unusable service; raise the error if it has gone for good."""
         last_call_s, patience_s = self._heard_s, GONE_S
         if last_call_s is None:
             last_call_s, patience_s = self._began_s, NOT_YET_S
         if isinstance(error, AccessDeniedError) or self._steady_s() - last_call_s > patience_s:
             raise error
+        self._say(f"{error}; this worker tries again")
         pause(IDLE_S)
 
     def _told(
@@ -471,13 +520,17 @@ class Worker:
             beats.hold(lease.token, lease.lease_s)
             try:
                 return _report_result(self._leases, beats, lease.token, completion)
+            except DamagedEventError as error:
+                self._say(f"{_run_of(lease)}: its result cannot be stored: {error}")
+                return False
             except NOT_NOW as error:
                 if stop():
                     raise
                 self._wait_out(error, pause)
-            except AssistantError as error:
+            except REMOTE_ERRORS as error:
                 if completion.measures is None:
-                    raise
+                    self._say(f"{_run_of(lease)}: the service did not accept its failure: {error}")
+                    return False  # its lease expires
                 reason = f"the service did not accept its result: {error}"
                 completion = ExecutionResult(lease.run_id, None, reason, completion.duration_s)
 
@@ -497,6 +550,10 @@ class Worker:
         except _AbandonedError:
             executor.cancel()
             return None
+        except Exception as error:  # of the executor; those of the application are results
+            self._executed = None
+            self._forget(lease.experiment_id)
+            return self._failed(lease, error)
         except BaseException:
             self._executed = None
             executor.cancel()
@@ -519,27 +576,48 @@ class Worker:
         except (LeaseLostError, UnknownLeaseError):
             beats.drop(lease.token)
             return None
-        except ExecutionRefusedError as error:
+        except (ExecutionRefusedError, DamagedEventError) as error:
             beats.drop(lease.token)
             self._give_back(lease, str(error))
             if self._leases.only is not None:
                 raise
             self._leases.leave_out(lease.experiment_id)
-            self._refused(str(error))
+            self._say(str(error))
             return None
         except NOT_NOW as error:  # no fault of the run
             beats.drop(lease.token)
             self._give_back(lease, f"its worker could not start it: {error}")
             self._wait_out(error, pause)
             return None
-        except AssistantError as error:
-            return ExecutionResult(lease.run_id, None, f"it cannot be executed: {error}", 0.0)
+        except Exception as error:  # a file or a setting that this machine cannot use
+            return self._failed(lease, error)
+
+    def _failed(self, lease: RunLease, error: Exception) -> ExecutionResult:
+        """Say why a run cannot be executed here, and return that as its result."""
+        words = (
+            str(error) if isinstance(error, REMOTE_ERRORS) else f"{type(error).__name__}: {error}"
+        )
+        reason = f"it cannot be executed: {one_line(words)}"
+        self._say(f"{_run_of(lease)}: {reason}")
+        return ExecutionResult(lease.run_id, None, reason, 0.0)
+
+    def _forget(self, experiment_id: str) -> None:
+        """End the executor of an experiment, so that its next run gets a new one."""
+        executor = self._executors.pop(experiment_id, None)
+        if executor is not None:
+            with contextlib.suppress(Exception):  # it is the broken one
+                executor.cancel()
+                executor.__exit__(None, None, None)
 
     def _give_back(self, lease: RunLease, reason: str) -> None:
-        with contextlib.suppress(AssistantError):  # otherwise its lease expires
+        with contextlib.suppress(*REMOTE_ERRORS):  # otherwise its lease expires
             self._leases.give_back(lease.token, reason[:MOST_WORDS])
 
     def _executor(self, lease: RunLease) -> Executor:
         if lease.experiment_id not in self._executors:
             self._executors[lease.experiment_id] = self._make(lease).__enter__()
         return self._executors[lease.experiment_id]
+
+
+def _run_of(lease: RunLease) -> str:
+    return f"run {lease.run_id} of experiment '{lease.experiment_id}'"

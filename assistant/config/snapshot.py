@@ -7,7 +7,6 @@ one column per measure.
 import csv
 import io
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
@@ -22,14 +21,14 @@ from assistant.core.events import ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
 from assistant.core.files import read_text
 from assistant.core.objective import Measure
-from assistant.core.ports import Application, Result, Store
+from assistant.core.ports import Application, Result, Store, SystemClock
 from assistant.executors.spec import ExecutorSpec
 from assistant.hooks.notices import HookCommands, resolve_hook_folder
 from assistant.session.opening import open_session
 from assistant.session.session import Session
 from sim.api import format_size
 from strategies import Level, ParameterSpace
-from strategies.space.parameter import parse_number
+from strategies.space.parameter import float_of, parse_number
 
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
@@ -92,7 +91,10 @@ def _result(
         if name in values:
             continue
         measure = parse_number(cell.strip())
-        measures[name] = None if measure is None else float(measure)
+        try:
+            measures[name] = None if measure is None else float_of(measure)
+        except ValueError as error:
+            raise SettingsError(f"{path}, line {number}: {name}: {error}") from None
         if measure is None and cell.strip():
             raise SettingsError(
                 f"{path}, line {number}: {name} is '{cell}'; a measure is a finite number, or empty"
@@ -115,7 +117,7 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
         name=settings.name or name,
         space=built.space,
         objective=built.objective,
-        sla=settings.sla(time.time()),
+        sla=settings.sla(SystemClock().now_s()),
         strategy=settings.strategy.name,
         options=settings.strategy.options,
         exploitation=settings.exploitation,

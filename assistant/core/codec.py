@@ -29,8 +29,11 @@ Version 1 had other names of strategies, see `_STRATEGIES_OF_VERSION_1`.
 _STRATEGIES_OF_VERSION_1: Mapping[str, str] = {"anova": "grasp", "grasp": "copper"}
 """Present names of strategies, by their names in events of version 1."""
 
-_HUGE = re.compile(r"\d{300}|[eE]\+?\d{3}")
-"""Where a number may be that is too large for a float: the rest is read by the quicker way."""
+_MANY_DIGITS, _EXPONENT = re.compile(r"\d{300}"), re.compile(r"\d[eE]\+?\d{3}")
+"""Where a number may be that is too large for a float: the rest is read by the quicker way.
+
+Two patterns, because one with both alternatives takes a quarter of the time of decoding an event.
+"""
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Where one half of a pair of surrogates may be without the other."""
@@ -110,7 +113,7 @@ def encode_event(event: Event) -> str:
 def decode_event(text: str) -> Event:
     """Decode an event from one line of JSON, or raise CodecError if the line is invalid."""
     try:
-        body = _value(text)
+        body = decode_json(text)
         name, version = body.pop("type"), body.pop("v")
         is_supported = name in EVENT_TAGS and type(version) is int and 1 <= version <= VERSION
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -162,7 +165,7 @@ def _upgraded(value: Any) -> Any:
     return upgraded
 
 
-def _value(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """Return the value of a JSON text, in which all is finite and can be written again.
 
     Raises:
@@ -170,7 +173,9 @@ def _value(text: str) -> Any:
         RecursionError: it is nested too deeply.
     """
     value = json.loads(
-        text, parse_constant=_finite, parse_float=_finite if _HUGE.search(text) else None
+        text,
+        parse_constant=_finite,
+        parse_float=_finite if _MANY_DIGITS.search(text) or _EXPONENT.search(text) else None,
     )
     if not text.isascii():
         text.encode()

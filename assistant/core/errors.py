@@ -6,7 +6,8 @@
     ├── ObjectiveError, ApplicationError, ExecutorError, CodecError, SettingsError
     ├── ExperimentError: ImpossibleValueError
     ├── RunError: RunStoppedError, ProgramError
-    ├── StoreError: UnknownExperimentError, NameTakenError, VersionConflictError, StoreFullError
+    ├── StoreError: UnknownExperimentError, NameTakenError, VersionConflictError, StoreFullError,
+    │       DamagedEventError
     ├── ServiceError: AccessDeniedError
     └── UnknownLeaseError, LeaseLostError, IdempotencyKeyReusedError, ExecutionRefusedError
 """
@@ -104,6 +105,10 @@ class AccessDeniedError(ServiceError):
 
 class StoreFullError(StoreError):
     """Error: the disk is full, so that nothing was stored."""
+
+
+class DamagedEventError(StoreError):
+    """Error: a stored event is not as it was written; the experiment cannot be trusted."""
 
 
 class UnknownLeaseError(AssistantError):

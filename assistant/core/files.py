@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from assistant.core.errors import ServiceError, SettingsError
 
@@ -85,6 +86,12 @@ def path_beside(store: Path, ending: str) -> Path:
     """Return the path ``<store>.<ending>`` next to the store file, with links resolved."""
     real = store.resolve()
     return real.with_name(f"{real.name}.{ending}")
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a file to append to it; a new one is readable for its owner alone."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, PRIVATE), "ab")
 
 
 def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:

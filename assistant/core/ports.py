@@ -195,9 +195,38 @@ class Clock(Protocol):
         """Return the current time in seconds since 1970-01-01 UTC."""
 
 
-class SystemClock:
-    """Clock that returns the system time."""
+class SteadyClock:
+    """Clock that starts at the time of day and then only counts seconds.
+
+    A jump of the time of day moves it neither forwards nor backwards, so that no deadline passes
+    because a clock was set. Seconds count while the machine is suspended.
+    """
+
+    def __init__(
+        self, wall_s: Callable[[], float] = time.time, steady_s: Callable[[], float] | None = None
+    ) -> None:
+        self._steady_s = steady_s or _seconds_since_boot
+        self._offset_s = wall_s() - self._steady_s()
 
     def now_s(self) -> float:
-        """Return the system time in seconds since 1970-01-01 UTC."""
-        return time.time()
+        """Return the time in seconds since 1970-01-01 UTC, as if the clock had never been set."""
+        return self._offset_s + self._steady_s()
+
+
+def _seconds_since_boot() -> float:
+    """Return the seconds since the start of the machine, suspended ones too if it counts them."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+_PROCESS_CLOCK = SteadyClock()
+
+
+class SystemClock:
+    """Clock of this process: the time of day at its start, and steady seconds from then on.
+
+    All of a process agree on the time. The next process reads the time of day again.
+    """
+
+    def now_s(self) -> float:
+        """Return the time in seconds since 1970-01-01 UTC."""
+        return _PROCESS_CLOCK.now_s()

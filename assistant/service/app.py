@@ -109,7 +109,11 @@ class AutoSteeringLoop:
         sentence = str(error)
         self._service.log.error("cannot steer", error=error, experiment=experiment_id)
         self._service.note(experiment_id, sentence)
-        session = self._service.session(experiment_id)
+        try:
+            session = self._service.session(experiment_id)
+        except AssistantError:  # it cannot be read, so nothing of it is executed
+            self._service.queue.set_active(experiment_id, False)
+            return
         if session.experiment.auto_steering is not None:
             session.set_auto_steering(None, sentence)
         notifier = self._notifiers.get(experiment_id)

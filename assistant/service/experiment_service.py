@@ -40,7 +40,7 @@ from assistant.core.run import RunState
 from assistant.service.api_tokens import ApiTokenStore, Role
 from assistant.service.observability import MetricsRegistry, ServiceCounters, ServiceLog
 from assistant.session.execution import is_executed
-from assistant.session.opening import load_session, open_from_event
+from assistant.session.opening import check_names, load_session, open_from_event
 from assistant.session.session import ExperimentQueries, Session
 from assistant.store.event_store import PendingRequest, SqliteStore, StoredReply, check_position
 from assistant.store.queue import RunQueue
@@ -193,6 +193,8 @@ def _placed(file_name: str, files: Path | None) -> str:
             f"this service reads no files named in requests, such as '{file_name}'; its operator "
             "can allow a folder with --files"
         )
+    if "\0" in file_name:
+        raise SettingsError(f"no file can have the name {file_name!r}")
     path = (files / file_name).resolve()
     if not path.is_relative_to(files.resolve()):
         raise SettingsError(
@@ -436,6 +438,7 @@ class ExperimentService:
                     f"the events open '{first.experiment_id}', but the path names '{experiment_id}'"
                 )
             Experiment.replay(events)
+            check_names(first)
 
             def opened() -> Session:
                 self.store.append(experiment_id, 0, events)

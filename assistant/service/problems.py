@@ -23,6 +23,7 @@ from starlette.types import Send
 from assistant.core.errors import (
     AssistantError,
     CodecError,
+    DamagedEventError,
     ExperimentError,
     IdempotencyKeyReusedError,
     ImpossibleValueError,
@@ -190,6 +191,7 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (CodecError, 500),
     (RunError, 500),
     (DamagedCodeError, 500),
+    (DamagedEventError, 500),
     (StoreError, 503),
     # The remaining errors are about values of the request:
     (AssistantError, 422),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from assistant.analysis.experiment_state import NextStep, StateName, experiment_state
 from assistant.core.bounds import (
@@ -34,6 +34,7 @@ from assistant.service.problems import refusal
 from assistant.session.session import ExperimentQueries
 from assistant.store.queue import LEASES_S
 from strategies import Level
+from strategies.space.parameter import float_of
 
 Text = Annotated[str, Field(max_length=4000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -47,7 +48,21 @@ MeasureIn = float | int | None | Annotated[list[Number], Field(max_length=100_00
 Place = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[int, Field(ge=1, le=10**9)]
 RegionWeight = Annotated[float, REGION_WEIGHT]
-Measures = Annotated[dict[Name, MeasureIn], Field(max_length=1000)]
+
+
+def _exact(measures: object) -> object:
+    """Return measures as they came, or raise ValueError for an integer that would be rounded."""
+    for name, value in measures.items() if isinstance(measures, dict) else ():
+        for number in value if isinstance(value, list) else (value,):
+            if isinstance(number, int):
+                try:
+                    float_of(number)
+                except ValueError as error:
+                    raise ValueError(f"have '{str(name)[:60]}' as {error}") from None
+    return measures
+
+
+Measures = Annotated[dict[Name, MeasureIn], Field(max_length=1000), BeforeValidator(_exact)]
 
 
 class RequestBody(BaseModel):

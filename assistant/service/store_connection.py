@@ -23,10 +23,12 @@ from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.client.api import TRIES, ApiClient, HttpStore
 from assistant.core.errors import AssistantError, ServiceError
 from assistant.core.events import Event
+from assistant.core.files import open_private
 from assistant.core.ports import StoredExperiment
 from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint
 from assistant.session.execution import is_executed
 from assistant.store.event_store import SqliteStore
+from assistant.store.store_file import is_read_only
 
 T = TypeVar("T")
 
@@ -34,12 +36,12 @@ T = TypeVar("T")
 class LockedStore(SqliteStore):
     """SQLite store that holds its write lock, if any, and releases it when the store closes."""
 
-    def __init__(self, path: Path, key: StoreLock | None) -> None:
+    def __init__(self, path: Path, key: StoreLock | None, *, read_only: bool = False) -> None:
         self.key = key
         if key is not None:
             weakref.finalize(self, key.release)  # for callers that never close it
         try:
-            super().__init__(path)
+            super().__init__(path, read_only=read_only)
         except BaseException:
             self._release()
             raise
@@ -98,9 +100,17 @@ class StoreConnection:
             raise
 
     def _reach(self) -> LockedStore | HttpStore:
-        endpoint = find_endpoint(self._path)
+        read_only = is_read_only(self._path)
+        try:
+            endpoint = find_endpoint(self._path)
+        except ServiceError:  # the files of another user's service
+            if not read_only:
+                raise
+            endpoint = None
         if endpoint is not None:
             return HttpStore(api_client_of(self._path, endpoint))
+        if read_only:
+            return LockedStore(self._path, None, read_only=True)
         return LockedStore(self._path, StoreLock.take(self._path) if self._take_key else None)
 
 
@@ -108,7 +118,8 @@ def open_store(path: Path, *, take_key: bool = True) -> StoreConnection:
     """Open the store at a path, through its running service or else as a database file.
 
     A process that holds the lock and does not serve (a short command) does not block others:
-    each append is a transaction of its own, and sessions read the events of one another.
+    each append is a transaction of its own, and sessions read the events of one another. A store
+    that may not be written is read.
 
     Raises:
         StoreError: it cannot be read; ServiceError: the running service does not answer.
@@ -265,7 +276,7 @@ class ServiceSupervisor:
             return subprocess.Popen(  # noqa: S603 - our own
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
             )
-        with self._log.open("ab") as log:
+        with open_private(self._log) as log:
             return subprocess.Popen(  # noqa: S603 - our own
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )

@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 from uuid import uuid4
 
 from assistant.core.bounds import SEED, WORKERS
+from assistant.core.errors import SettingsError
 from assistant.core.events import ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Objective
@@ -16,6 +17,8 @@ from assistant.session.session import Session
 from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
 
 MAX_SLUG = 48
+MAX_NAME = 200
+_NO_IDENTIFIER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
 
 class ExperimentDescription(TypedDict, total=False):
@@ -137,12 +140,29 @@ def open_from_event(
         at_s=clock.now_s(),
         experiment_id=experiment_id or f"{_slug(described.name)}-{uuid4().hex[:8]}",
     )
+    check_names(opened)
     store.append(opened.experiment_id, 0, [opened])
     return Session(Experiment(opened), store, clock)
 
 
+def check_names(opened: ExperimentOpened) -> None:
+    """Raise SettingsError for a name or an identifier that no experiment can have.
+
+    An identifier is a part of URLs and of the names of files.
+    """
+    if "\0" in opened.name:
+        raise SettingsError(f"the name {opened.name!r} of the experiment has a NUL; remove it")
+    identifier = opened.experiment_id
+    if identifier in (".", "..") or _NO_IDENTIFIER.search(identifier) or len(identifier) > MAX_NAME:
+        raise SettingsError(
+            f"an experiment cannot have the identifier {identifier!r}; use at most {MAX_NAME} "
+            "characters, without slashes and control characters"
+        )
+
+
 def _check(described: ExperimentOpened) -> None:
     """Raise for a wrong description, before anything is stored."""
+    check_names(described)
     steering = described.steering
     make_strategy(steering.strategy, **steering.options)
     described.space.check_not_empty()

@@ -15,9 +15,10 @@ import json
 import os
 import re
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -52,6 +53,15 @@ from assistant.core.events import (
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment
 from assistant.core.sla import Sla
+from assistant.store.digests import (
+    add_digests,
+    checked,
+    damaged,
+    digest_before,
+    event_digest,
+    find_damage,
+)
+from assistant.store.store_file import make_private, readable
 from strategies import ParameterSpace
 
 
@@ -232,7 +242,16 @@ def _queue(connection: sqlite3.Connection) -> None:
         project(connection, experiment_id, position, decode_event(body))
 
 
-MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue)
+def _digests(connection: sqlite3.Connection) -> None:
+    """Add a digest to every event; those that are stored already count as sound."""
+    connection.execute("ALTER TABLE event ADD COLUMN digest BLOB CHECK (length(digest) = 32)")
+    add_digests(connection)
+
+
+MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue, _digests)
+
+WITH_DIGESTS = 3
+"""Schema from which on every event has a digest."""
 
 
 def check(connection: sqlite3.Connection) -> None:
@@ -274,6 +293,7 @@ def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
     part = target.with_name(f"{target.name}.part")
     part.unlink(missing_ok=True)
+    make_private(part)
     copy = sqlite3.connect(part)
     try:
         connection.backup(copy)
@@ -426,30 +446,36 @@ class PendingRequest:
 class SqliteStore:
     """Store of event logs in a SQLite file, safe to use from several threads.
 
-    ``path`` and its folders are made if missing. Raises StoreError, and changes nothing, if it is a
-    folder, a link or a device, not writable, on a network file system, no database, one of another
-    program, or from a newer version.
+    ``path`` and its folders are made if missing, for their owner alone. With ``read_only`` nothing
+    is written, which is refused then; a store of an older version is read from a private copy.
+    Raises StoreError, and changes nothing, if it is a folder, a link or a device, not writable, on
+    a network file system, no database, one of another program, or from a newer version.
     """
 
-    def __init__(self, path: Path | str = ":memory:") -> None:
+    def __init__(self, path: Path | str = ":memory:", *, read_only: bool = False) -> None:
         self._path = str(path)
         self._lock = threading.RLock()
+        self._read_only = read_only
+        self._files = ExitStack()
         in_memory = self._path == ":memory:"
         if not in_memory:
             self._make_folder(Path(self._path))
         with self.errors():
-            self.connection = sqlite3.connect(
-                self._path, timeout=30.0, isolation_level=None, check_same_thread=False
-            )
             self._durability: Durability = "full"
             try:
-                check(self.connection)
-                self.connection.execute("PRAGMA journal_mode = WAL")
-                self.connection.execute("PRAGMA synchronous = FULL")
-                self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-                migrate(self.connection, None if in_memory else Path(self._path))
+                if read_only:
+                    self.connection = self._connected_for_reading()
+                else:
+                    if not in_memory:
+                        self._make_file(Path(self._path))
+                    self.connection = self._connected(self._path)
+                    check(self.connection)
+                    self.connection.execute("PRAGMA journal_mode = WAL")
+                    self.connection.execute("PRAGMA synchronous = FULL")
+                    self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+                    migrate(self.connection, None if in_memory else Path(self._path))
             except BaseException:
-                self.connection.close()  # end a begun transaction; no caller can
+                self._files.close()  # end a begun transaction; no caller can
                 raise
         self._asked = threading.local()
         self._known = lru_cache(maxsize=256)(self._read_event)
@@ -458,6 +484,33 @@ class SqliteStore:
     def path(self) -> Path | None:
         """File of the store; None in memory."""
         return None if self._path == ":memory:" else Path(self._path)
+
+    def _connected(self, name: str, *, uri: bool = False) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            name, timeout=30.0, isolation_level=None, check_same_thread=False, uri=uri
+        )
+        self._files.callback(connection.close)
+        return connection
+
+    def _connected_for_reading(self) -> sqlite3.Connection:
+        path = Path(self._path)
+        with ExitStack() as files:
+            connection = self._connected(files.enter_context(readable(path)), uri=True)
+            check(connection)
+            (schema,) = connection.execute("PRAGMA user_version").fetchone()
+            if schema < len(MIGRATIONS):
+                connection = self._connected(
+                    files.enter_context(readable(path, copied=True)), uri=True
+                )
+                migrate(connection)
+            self._files.push(files.pop_all())
+        return connection
+
+    def _make_file(self, path: Path) -> None:
+        try:
+            make_private(path)
+        except OSError as error:
+            raise StoreError(f"cannot make the store '{path}': {error.strerror}") from error
 
     def _make_folder(self, path: Path) -> None:
         try:
@@ -474,7 +527,8 @@ class SqliteStore:
             if "\0" in str(path):
                 raise StoreError(f"no file can have the name {str(path)!r}; rename the store")
             refuse_network_file_system(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._read_only:
+                path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder of the store '{path}': {error}") from error
 
@@ -493,8 +547,12 @@ class SqliteStore:
 
     def insert(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Insert events and update the query tables, inside an open transaction."""
-        rows = [(experiment_id, position + i, encode_event(e)) for i, e in enumerate(events)]
-        self.connection.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
+        rows, digest = [], digest_before(self.connection, experiment_id, position)
+        for at, event in enumerate(events, position):
+            body = encode_event(event)
+            digest = event_digest(digest, experiment_id, at, body.encode())
+            rows.append((experiment_id, at, body, digest))
+        self.connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?)", rows)
         for i, event in enumerate(events):
             project(self.connection, experiment_id, position + i, event)
 
@@ -541,17 +599,25 @@ class SqliteStore:
         return tuple(decode_event(body) for body in self.lines(experiment_id, since))
 
     def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
-        """Return up to ``limit`` events (-1: all) from index ``since`` on, as lines of JSON."""
+        """Return up to ``limit`` events (-1: all) from index ``since`` on, as lines of JSON.
+
+        Raises DamagedEventError if one of them is not as it was stored (see `digests`).
+        """
         with self.errors():
-            rows = self.connection.execute(
-                "SELECT body FROM event WHERE experiment_id = ? AND position >= ?"
-                " ORDER BY position LIMIT ?",
-                (experiment_id, since, limit),
-            ).fetchall()
-            if not rows and not self._length(experiment_id):
+            length = self._length(experiment_id)  # first, as another process may append meanwhile
+            if not length:
                 stored_ids = self.connection.execute("SELECT id FROM experiment")
                 raise unknown_experiment(experiment_id, [name for (name,) in stored_ids])
-        return [body for (body,) in rows]
+            rows = self.connection.execute(
+                "SELECT position, CAST(body AS BLOB), digest FROM event"
+                " WHERE experiment_id = ? AND position >= ? ORDER BY position LIMIT ?",
+                (experiment_id, since, limit),
+            ).fetchall()
+            before = digest_before(self.connection, experiment_id, since) if rows else b""
+            bodies = checked(rows, before, experiment_id, since)
+            if len(rows) != limit and since + len(rows) < length:
+                raise damaged(experiment_id, since + len(rows))
+        return bodies
 
     def experiments(self) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, the latest first."""
@@ -594,11 +660,16 @@ class SqliteStore:
     def close(self) -> None:
         """Close the database file."""
         with self._lock:
-            self.connection.close()
+            self._files.close()
 
     @contextmanager
     def transaction(self, durability: Durability = "full") -> Iterator[sqlite3.Connection]:
         """Open a transaction, rolled back on errors; raise StoreFullError or StoreError."""
+        if self._read_only:
+            raise StoreError(
+                f"the store '{self._path}' may only be read here: you may not write it or its "
+                "folder; copy it to a folder of yours, or ask its owner"
+            )
         with self.errors():
             if durability != self._durability:
                 self.connection.execute(f"PRAGMA synchronous = {durability.upper()}")
@@ -664,27 +735,30 @@ class StoreHealth:
 def examine(path: Path) -> StoreHealth:
     """Check a store file for faults without changing the file, or raise StoreError."""
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
-        try:
+        with (
+            readable(path) as uri,
+            closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as connection,
+        ):
             (schema,) = connection.execute("PRAGMA user_version").fetchone()
             findings = [text for (text,) in connection.execute("PRAGMA integrity_check")]
             lost = connection.execute("PRAGMA foreign_key_check").fetchall()
             experiments, events = connection.execute(
                 "SELECT count(DISTINCT experiment_id), count(*) FROM event"
             ).fetchone()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
+            damage = tuple(find_damage(connection)) if schema >= WITH_DIGESTS else ()
+    except (OSError, sqlite3.Error) as error:
         raise StoreError(f"'{path}' is not a readable store: {error}") from error
     faults = [text for text in findings if text != "ok"]
     faults += [f"a row of {row[0]} refers to a missing row" for row in lost]
+    faults += damage
     return StoreHealth(int(schema), int(experiments), int(events), tuple(faults))
 
 
-def back_up(path: Path, target: Path) -> StoreHealth:
+def back_up(path: Path, target: Path, *, damaged_too: bool = False) -> StoreHealth:
     """Copy a store file consistently to ``target``, even while the store is in use.
 
-    ``target`` must not exist; it appears whole or not at all. Raises StoreError otherwise.
+    ``target`` must not exist; it appears whole or not at all. Raises StoreError otherwise, and for
+    a damaged store unless ``damaged_too``.
     """
     if target.exists():
         raise StoreError(f"there is a file '{target}' already; name another for the backup")
@@ -692,17 +766,17 @@ def back_up(path: Path, target: Path) -> StoreHealth:
     part = target.with_name(f".{target.name}.part")
     try:
         part.unlink(missing_ok=True)
-        source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30.0)
-        copy = sqlite3.connect(part)
-        try:
+        make_private(part)
+        with (
+            readable(path) as uri,
+            closing(sqlite3.connect(uri, uri=True, timeout=30.0)) as source,
+            closing(sqlite3.connect(part)) as copy,
+        ):
             source.backup(copy, pages=4096)
             copy.execute("PRAGMA journal_mode = DELETE")  # everything in one file
-        finally:
-            copy.close()
-            source.close()
         health = examine(part)
-        if health.faults:
-            raise StoreError(f"the copy of '{path}' is damaged: {health.faults[0]}")
+        if health.faults and not damaged_too:
+            raise StoreError(f"'{path}' is damaged, so it is not copied: {health.faults[0]}")
         _synced(part)
         part.replace(target)
     except (OSError, sqlite3.Error) as error:
@@ -727,14 +801,18 @@ def restore(copy: Path, path: Path) -> Path | None:
             f"{len(MIGRATIONS)}; use the newer Copperline that wrote it"
         )
     former: Path | None = None
+    mode: int | None = None
     try:
         if path.exists():
+            mode = stat.S_IMODE(path.stat().st_mode)  # it may be shared on purpose
             former = _free(path)
-            back_up(path, former)  # includes its write-ahead log
+            back_up(path, former, damaged_too=True)  # includes its write-ahead log
             for ending in ("", "-wal", "-shm"):
                 path.with_name(path.name + ending).unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         back_up(copy, path)
+        if mode is not None:
+            path.chmod(mode)
     except OSError as error:
         raise StoreError(f"the store '{path}' cannot be replaced: {error}") from error
     return former

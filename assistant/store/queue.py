@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from assistant.core.commands import assess_measures
 from assistant.core.errors import (
     AssistantError,
+    DamagedEventError,
     IdempotencyKeyReusedError,
     LeaseLostError,
     UnknownLeaseError,
@@ -147,8 +148,14 @@ class QueueQueries:
         return is_external
 
     def outside(self) -> list[str]:
-        """Return the active experiments whose runs an external client requests."""
-        return [name for name in self.active() if self.is_external(name)]
+        """Return the active experiments whose runs no worker gets: external and damaged ones."""
+        return [name for name in self.active() if not self._may_be_leased(name)]
+
+    def _may_be_leased(self, experiment_id: str) -> bool:
+        try:
+            return not self.is_external(experiment_id)
+        except DamagedEventError:
+            return False
 
     def why_finished(self, experiment_id: str) -> str | None:
         """Return the reason why an experiment is finished; None if it is not."""
@@ -244,25 +251,48 @@ class RunQueue(QueueQueries):
             StoreError: it cannot be stored; no run is leased then.
         """
         _check_lease(lease_s)
-        with self._store.transaction("normal"):
-            self._expire()
-            request = json.dumps(["claim", worker, lease_s, experiment_id, *without])
-            earlier_reply = None if key is None else self._store.reply(key)
-            if earlier_reply is not None:
-                return self._given(earlier_reply, request, lease_s)
-            next_run = self._next(experiment_id, without)
-            if next_run is None:
-                return None
-            name, run_id, levels, seed, attempts = next_run
-            token, now_s = self._token(), self._clock.now_s()
-            if key is not None:
-                reply = StoredReply(request, name, self._store.length(name), 1)
-                self._store.remember(key, reply, now_s)
+        damaged: list[str] = []
+        request = json.dumps(["claim", worker, lease_s, experiment_id, *without])
+        while True:
+            try:
+                with self._store.transaction("normal"):
+                    return self._leased(
+                        worker, lease_s, experiment_id, key, request, [*without, *damaged]
+                    )
+            except _DamagedExperimentError as error:  # the others have runs too
+                if experiment_id is not None:
+                    raise error.cause from None
+                damaged.append(error.experiment_id)
+
+    def _leased(
+        self,
+        worker: str,
+        lease_s: float,
+        experiment_id: str | None,
+        key: str | None,
+        request: str,
+        without: Collection[str],
+    ) -> RunLease | None:
+        self._expire()
+        earlier_reply = None if key is None else self._store.reply(key)
+        if earlier_reply is not None:
+            return self._given(earlier_reply, request, lease_s)
+        next_run = self._next(experiment_id, without)
+        if next_run is None:
+            return None
+        name, run_id, levels, seed, attempts = next_run
+        token, now_s = self._token(), self._clock.now_s()
+        if key is not None:
+            reply = StoredReply(request, name, self._store.length(name), 1)
+            self._store.remember(key, reply, now_s)
+        try:
             self._record(name, RunStarted(now_s, run_id, worker, token))
             self._store.connection.execute(
                 "INSERT INTO lease VALUES (?, ?, ?)", (token, lease_s, self._steady_s() + lease_s)
             )
             return self._lease(name, run_id, levels, seed, attempts + 1, token, lease_s)
+        except DamagedEventError as error:
+            raise _DamagedExperimentError(name, error) from error
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease, and return its length in seconds.
@@ -534,6 +564,14 @@ class RunQueue(QueueQueries):
         if not attempt.is_current:
             raise LeaseLostError(f"run {attempt.run_id} {_lost(attempt)}; stop it")
         return attempt
+
+
+class _DamagedExperimentError(Exception):
+    """The experiment of the next run cannot be read; its transaction is rolled back."""
+
+    def __init__(self, experiment_id: str, cause: DamagedEventError) -> None:
+        super().__init__(str(cause))
+        self.experiment_id, self.cause = experiment_id, cause
 
 
 def _check_lease(lease_s: float) -> None:

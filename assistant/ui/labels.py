@@ -1,9 +1,8 @@
 """Labels: short texts and table cells of the pages, with words instead of unknown numbers."""
 
-import time
-
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
+from assistant.core.ports import SystemClock
 from assistant.core.run import Run, RunState
 from assistant.presentation.text.number_format import level, number, quantity, setting
 from strategies import Configuration, Level, Parameter, ParameterSpace
@@ -37,7 +36,7 @@ def deadline_words(deadline_s: float | None, now_s: float | None = None) -> str:
     """
     if deadline_s is None:
         return "no deadline"
-    left_s = deadline_s - (time.time() if now_s is None else now_s)
+    left_s = deadline_s - (SystemClock().now_s() if now_s is None else now_s)
     if left_s <= 0:
         return "over"
     if left_s < 120:

@@ -24,6 +24,7 @@ from assistant.client.remote_session import RemoteSession
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast
+from assistant.core.ports import SystemClock
 from assistant.service.store_connection import ServiceSupervisor
 from assistant.session.session import Session
 
@@ -60,7 +61,7 @@ class ExperimentSnapshot:
     @property
     def state(self) -> ExperimentState:
         """Present state of the experiment, as every page shows it."""
-        return experiment_state(self.experiment, time.time(), self.execution)
+        return experiment_state(self.experiment, SystemClock().now_s(), self.execution)
 
     @property
     def is_live(self) -> bool:
@@ -134,11 +135,16 @@ class ExperimentViewModel:
         with self._thinking:
             experiment, now_s = self._seen.experiment, time.monotonic()
             if self._thought is None or not self._thought.is_good(experiment, now_s):
-                result, cost_s = forecast(experiment, time.time()), time.monotonic() - now_s
+                result, cost_s = (
+                    forecast(experiment, SystemClock().now_s()),
+                    time.monotonic() - now_s,
+                )
                 self._thought = _CachedForecast(
                     result, experiment.n_events, experiment.version, now_s, cost_s
                 )
-            return displayed_forecast(self._thought.forecast, self._seen.state, time.time())
+            return displayed_forecast(
+                self._thought.forecast, self._seen.state, SystemClock().now_s()
+            )
 
     def _read(self) -> ExperimentSnapshot:
         snapshot = self._seen

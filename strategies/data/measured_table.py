@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strategies.space.errors import SpaceError, TableError
-from strategies.space.parameter import Level, Parameter, parse_number
+from strategies.space.parameter import Level, Parameter, float_of, parse_number
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
 OBJECTIVE = "objective"
@@ -181,15 +181,19 @@ def _measurement(source: str, line: int, header: Sequence[str], row: Sequence[st
     objective = parse_number(cells[OBJECTIVE])
     if objective is None:
         raise _not_finite(source, line, OBJECTIVE, cells[OBJECTIVE])
+    try:
+        value = float_of(objective)
+    except ValueError as error:
+        raise TableError(f"{source}, line {line}, field '{OBJECTIVE}': {error}.") from None
     if not cells.get(DURATION):
-        return Measurement(float(objective), None)
+        return Measurement(value, None)
     duration_s = parse_number(cells[DURATION])
     if duration_s is None or duration_s < 0:
         raise TableError(
             f"{source}, line {line}, field '{DURATION}' is '{cells[DURATION]}'; it must be a "
             "finite number of seconds from 0 on, or empty."
         )
-    return Measurement(float(objective), float(duration_s))
+    return Measurement(value, float(duration_s))
 
 
 def _not_finite(source: str, line: int, field: str, cell: str) -> TableError:

@@ -57,6 +57,21 @@ def parse_number(text: str) -> int | float | None:
     return int(text) if text.lstrip("+-").isdecimal() else number
 
 
+def float_of(number: int | float) -> float:
+    """Return a number as a float, or raise ValueError for an integer that would be rounded.
+
+    >>> float_of(2**53)
+    9007199254740992.0
+    """
+    converted = float(number)
+    if converted != number:
+        raise ValueError(
+            f"{number} would be rounded to {converted:.0f}; give a number of at most 15 digits, or "
+            "one with a decimal point"
+        )
+    return converted
+
+
 @dataclass(frozen=True, eq=False)
 class Parameter:
     """Parameter of an experiment with a finite list of levels.

@@ -18,6 +18,7 @@ from assistant.analysis.calibration import load_calibration, read_calibration, w
 from assistant.cli.main import run
 from assistant.core.errors import AssistantError, CodecError, StoreError
 from assistant.executors.serial import SerialExecutor
+from assistant.store.digests import add_digests
 from assistant.store.event_store import SqliteStore
 from sim.api import ClusterSpec, ResultCache, Scenario, default_workload, simulate
 from tests.assistant.examples import Bowl, TickingClock
@@ -28,13 +29,15 @@ GOOD = databases()[0]
 
 
 def changed(statement: str, mode: str = "WAL") -> Callable[[Path], None]:
-    """A store of ours after a statement of somebody else."""
+    """A store of ours after a statement of somebody else, who knows how digests are made."""
 
     def make(path: Path) -> None:
         path.write_bytes(GOOD)
         connection = sqlite3.connect(path)
         connection.execute(f"PRAGMA journal_mode = {mode}")
         connection.executescript(statement)
+        add_digests(connection)
+        connection.commit()
         connection.close()
 
     return make

@@ -15,7 +15,7 @@ EVENT = "UPDATE event SET body = json_set(body, '$.{}', json('{}')) WHERE body L
 
 TWICE = """
 INSERT INTO event SELECT experiment_id,
-(SELECT max(position) + 1 FROM event WHERE experiment_id = 'hills'), body
+(SELECT max(position) + 1 FROM event WHERE experiment_id = 'hills'), body, digest
 FROM event WHERE body LIKE '%RunCompleted%' LIMIT 1
 """
 

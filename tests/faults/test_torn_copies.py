@@ -94,6 +94,7 @@ def older(path: Path) -> tuple[object, ...]:
     old = sqlite3.connect(path)
     for table in ("reply", "lease", "attempt", "run", "experiment"):
         old.execute(f"DROP TABLE {table}")
+    old.execute("ALTER TABLE event DROP COLUMN digest")
     old.execute("PRAGMA user_version = 1")
     old.commit()
     old.close()

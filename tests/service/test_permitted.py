@@ -86,7 +86,7 @@ def worked(
             ended.set()
         return executor_of(link, lease, permitted)
 
-    worker = Worker(claiming, make, refused=said.append)
+    worker = Worker(claiming, make, say=said.append)
     try:
         told = worker.work(ended.is_set, lambda _s: ended.set())
     finally:

@@ -40,9 +40,11 @@ def test_ctrl_c_then_resume_ends_as_the_unbroken_sweep(
     ended, expected = json.loads(out), json.loads(unbroken)
     for key in ("best", "runs", "finished", "verdict"):
         assert ended[key] == expected[key]
-    code, _, err = cli("resume")
+    code, _, err = cli("resume")  # as after a kill between the end and the report
     assert code == 2
     assert "is finished" in err
+    assert f"copperline report {ended['experiment']}" in err
+    assert cli("report", ended["experiment"])[0] == 0
 
 
 def test_a_changed_table_is_not_gone_on_with(

@@ -1,5 +1,6 @@
 """The page *Experiments* under Streamlit's own tester, and what a list says of an experiment."""
 
+import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -97,6 +98,24 @@ def test_the_example_is_done_in_well_under_a_minute(store: Path, service: House)
     assert best is not None
     assert best.outcome is not None
     assert best.outcome.feasible
+
+
+def test_a_damaged_experiment_is_named_and_the_others_are_listed(
+    store: Path, table: Path, service: House
+) -> None:
+    damaged = opened(store, table, "damaged").session.id
+    opened(store, table, "sound")
+    with sqlite3.connect(store) as connection:
+        connection.execute(
+            "UPDATE event SET body = replace(body, '1', '2') WHERE experiment_id = ?",
+            (damaged,),
+        )
+    connection.close()
+    page = sound(drawn(store, service))
+    (error,) = page.error
+    assert f"{damaged}" in error.value.replace("\\", "")
+    assert "damaged: event 0" in error.value
+    assert page.dataframe[0].value["name"].tolist() == ["sound"]
 
 
 def test_the_platform_is_started_with_a_click(store: Path, service: House) -> None:

@@ -3,7 +3,6 @@
 import math
 import shlex
 import signal
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ from assistant.core.ports import (
     ExecutionRequest,
     ExecutionResult,
     StoppableApplication,
+    SystemClock,
 )
 from assistant.core.run import Outcome, Run
 from assistant.executors.serial import execute_run
@@ -386,7 +386,7 @@ def _run_once(built: BuiltSweep, name: str, include: str | None, *, quiet: bool)
     note = ""
     if isinstance(built.application, Scheduling) and completion.failure is None:
         completion, note = _settled(watched, run, values, completion, ready)
-    judged = assess_completion(experiment, completion, time.time())
+    judged = assess_completion(experiment, completion, SystemClock().now_s())
     outcome, failure = None, None
     if isinstance(judged, RunCompleted):
         outcome = judged.outcome

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from assistant.analysis.experiment_state import ExperimentState, experiment_state
+from assistant.analysis.experiment_state import ExperimentState, experiment_state, unreadable_state
 from assistant.analysis.response_map import expected_measure
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.experiment_view import (
@@ -25,7 +25,7 @@ from assistant.cli.experiment_view import (
     warning_object,
 )
 from assistant.core.codec import encode_event, event_tag
-from assistant.core.errors import SettingsError
+from assistant.core.errors import CodecError, DamagedEventError, SettingsError
 from assistant.core.events import ExperimentFinished
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
@@ -36,7 +36,7 @@ from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import write_report
 from assistant.presentation.tables.queue import age_words, reason_text, reported_words
 from assistant.presentation.text.number_format import level, moment
-from assistant.service.store_connection import open_store
+from assistant.service.store_connection import StoreConnection, open_store
 from assistant.session.opening import load_session
 from assistant.session.session import Session
 from assistant.store.event_store import MemoryStore
@@ -208,14 +208,17 @@ def _states(path: Path, stored: Sequence[StoredExperiment]) -> dict[str, Experim
     """Return the present state of each stored experiment."""
     opened, now_s = open_store(path, take_key=False), SystemClock().now_s()
     try:
-        return {
-            entry.id: experiment_state(
-                Experiment.replay(opened.load(entry.id)), now_s, opened.execution(entry.id)
-            )
-            for entry in stored
-        }
+        return {entry.id: _present_state(opened, entry.id, now_s) for entry in stored}
     finally:
         opened.close()
+
+
+def _present_state(opened: StoreConnection, experiment_id: str, now_s: float) -> ExperimentState:
+    try:
+        experiment = Experiment.replay(opened.load(experiment_id))
+    except (DamagedEventError, CodecError) as error:  # others are listed all the same
+        return unreadable_state(str(error))
+    return experiment_state(experiment, now_s, opened.execution(experiment_id))
 
 
 Runs = list[int] | None

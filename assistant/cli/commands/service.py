@@ -37,6 +37,7 @@ from assistant.config.sweep_file import check_settings
 from assistant.core.codec import decode_event
 from assistant.core.errors import (
     AccessDeniedError,
+    DamagedEventError,
     ExecutionRefusedError,
     ServiceError,
     SettingsError,
@@ -145,7 +146,10 @@ def worker_demand(service: ExperimentService) -> WorkerDemand:
     """
     demand: dict[str, int] = {}
     for experiment_id, runs in service.queue.demand().items():
-        opened = service.store.opened(experiment_id)
+        try:
+            opened = service.store.opened(experiment_id)
+        except DamagedEventError:  # the queue leases none of its runs
+            continue
         if opened.recipe and not service.queue.is_external(experiment_id):
             demand[experiment_id] = min(opened.workers, runs)
     return demand
@@ -397,7 +401,7 @@ def work(
     worker = Worker(
         leases,
         lambda lease: executor_of(link, lease, permitted),
-        refused=say,
+        say=say,
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
@@ -445,7 +449,9 @@ def executor_of(
     Raises ExecutionRefusedError by the policy, and AssistantError if it cannot be built here.
     """
     reply = link.get(f"/v1/leases/{lease.token}/application")
-    opened = decode_event(_line(reply["opened"]))
+    with link.reading():
+        line = json.dumps(reply["opened"])
+    opened = decode_event(line)
     if not isinstance(opened, ExperimentOpened):
         raise ServiceError("the service sent something that is not an experiment")
     if has_external_client(opened):
@@ -455,10 +461,6 @@ def executor_of(
         )
     permitted.check(opened)
     return make_executor(rebuild(opened), 1)
-
-
-def _line(event: object) -> str:
-    return json.dumps(event)
 
 
 def _token() -> str:

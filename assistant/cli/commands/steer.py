@@ -1,6 +1,5 @@
 """Commands ``copperline steer``, ``what-if`` and ``resume``: change or continue an experiment."""
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -46,8 +45,8 @@ from assistant.cli.options import (
 from assistant.cli.sweep_runner import follow, resume_external_sweep, wait_for_client
 from assistant.config.snapshot import rebuild_sweep, stored_hooks
 from assistant.config.sweep_file import check_settings
-from assistant.core.commands import Keep, refuse_if_finished
-from assistant.core.errors import SettingsError
+from assistant.core.commands import Keep
+from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import (
     BudgetChanged,
     Event,
@@ -59,6 +58,7 @@ from assistant.core.events import (
 )
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast, percent
+from assistant.core.ports import SystemClock
 from assistant.core.sla import Sla
 from assistant.executors.spec import check_capacity
 from assistant.hooks.notices import HookCommands
@@ -168,7 +168,7 @@ def steer(
         cost_measure, cost_unit, keep_going,
     )  # fmt: skip
     if terms.is_given:
-        apply_sla(session, terms, time.time())
+        apply_sla(session, terms, session.now_s())
     elif finished is not None:
         session.reopen()  # only in the copy: invalid values are reported first
     n_before = len(session.events())
@@ -412,7 +412,7 @@ def _moment_s(text: str) -> float:
     seconds = check_settings({"deadline": text.strip()}, "--deadline").deadline
     if seconds is None:
         raise SettingsError(f"--deadline '{text}' is not a time from now, such as 90s, 30m or 2h")
-    return time.time() + seconds
+    return SystemClock().now_s() + seconds
 
 
 def _level(space: ParameterSpace, text: str) -> tuple[str, Level]:
@@ -526,17 +526,30 @@ def _resume(
     mine = further_configurations(session.experiment, include)
     _check_room(session, runs, len(mine))
     if terms.is_given:
-        apply_sla(_rehearsed(session), terms, time.time())  # refuse before anything is stored
-        apply_sla(session, terms, time.time())
+        apply_sla(_rehearsed(session), terms, session.now_s())  # refuse before anything is stored
+        apply_sla(session, terms, session.now_s())
     elif _is_repaired(session.experiment):
         session.reopen()
-    refuse_if_finished(session.experiment)
+    _refuse_if_finished(session.experiment, store)
     if has_external_client(session.experiment.opened):
         remote = resume_external_sweep(store_path(store), session.experiment.opened)
         return wait_for_client(remote, built, mine, (), store_path(store), report, as_json)
     session.recover()
     first_runs = (*mine, *first_configurations(built, []))
     return follow(session, built, first_runs, store_path(store), report, as_json, hooks)
+
+
+def _refuse_if_finished(experiment: Experiment, store: Path | None) -> None:
+    """Raise ExperimentError for a finished sweep, with the way to its report and to more runs."""
+    finished, experiment_id = experiment.finished, experiment.opened.experiment_id
+    if finished is None:
+        return
+    where = f"{experiment_id}" if store is None else f"{experiment_id} --store {store}"
+    more = experiment.n_charged + 10
+    raise ExperimentError(
+        f"experiment '{experiment_id}' is finished ({finished.reason}): write its report with "
+        f"copperline report {where}, or go on with copperline resume {where} --runs {more}"
+    )
 
 
 def _is_repaired(experiment: Experiment) -> bool:

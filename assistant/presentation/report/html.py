@@ -5,6 +5,7 @@ its dashboard, and the comparison of a log with its simulation.
 """
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
@@ -16,6 +17,7 @@ from markupsafe import Markup
 
 from assistant.core import forecast as chances
 from assistant.core.errors import SettingsError, StoreError
+from assistant.core.files import PRIVATE
 from assistant.presentation.charts import effects, forecast, vega_lite
 from assistant.presentation.charts.ai_platform import (
     PlatformComparison,
@@ -193,16 +195,18 @@ def write_report(data: ReportData, path: Path) -> Path:
 
 
 def write_page(page: str, path: Path) -> Path:
-    """Write an HTML page to a file atomically and return its absolute path. Raises StoreError."""
+    """Write an HTML page to a file atomically and return its absolute path. Raises StoreError.
+
+    A new file is readable for its owner alone; one that is replaced keeps its permissions.
+    """
     target = check_target(path)
     try:
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else PRIVATE
         with NamedTemporaryFile(
             "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
         ) as part:
             part.write(page)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(part.name).chmod(0o666 & ~umask)
+        Path(part.name).chmod(mode)
         Path(part.name).replace(target)
     except OSError as error:
         raise StoreError(f"the report '{path}' cannot be written: {error}") from error

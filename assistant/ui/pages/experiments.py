@@ -1,6 +1,5 @@
 """The *Experiments* page: the stored experiments with their progress and actions."""
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -9,10 +8,10 @@ from pathlib import Path
 import streamlit as st
 
 from assistant.analysis.experiment_state import ExperimentState, experiment_state
-from assistant.core.errors import SettingsError
+from assistant.core.errors import DamagedEventError, SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
-from assistant.core.ports import StoredExperiment
+from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.presentation.tables.experiment_summary import (
     ExperimentSummary,
     summarise_experiment,
@@ -60,6 +59,9 @@ def page(
     except Exception as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         return None
+    rows = tuple(entry for entry in rows if entry.id in states)
+    if not rows:
+        return renewed
     selected = _table(rows, summaries, states, f"experiments-{snapshot.number}-{at}")
     answer_at(_PLACE)
     return _actions(store, selected, summaries, choose, opened) or renewed
@@ -154,12 +156,16 @@ def _summaries(
             for entry in rows:
                 key = (entry.id, entry.n_events)
                 if key not in cache:
-                    events = opened.load(entry.id)[: entry.n_events]
+                    try:
+                        events = opened.load(entry.id)[: entry.n_events]
+                    except DamagedEventError as error:  # the others are shown all the same
+                        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
+                        continue
                     experiment = Experiment.replay(events)
                     cache[key] = experiment, summarise_experiment(experiment)
                 experiment, summaries[entry.id] = cache[key]
                 execution = opened.execution(entry.id)
-                states[entry.id] = experiment_state(experiment, time.time(), execution)
+                states[entry.id] = experiment_state(experiment, SystemClock().now_s(), execution)
         finally:
             opened.close()
     return summaries, states
@@ -190,7 +196,7 @@ def _table(
     key: str,
 ) -> StoredExperiment:
     """Draw the rows; return the selected one, the first by default."""
-    now_s = time.time()
+    now_s = SystemClock().now_s()
     glances = [summaries[entry.id] for entry in rows]
     has_warning = any(entry.warning for entry in glances)
     columns: dict[str, list[object]] = {

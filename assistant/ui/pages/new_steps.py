@@ -4,7 +4,6 @@ Step 2 also has the settings of a simulated cluster and of generated workloads.
 """
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from assistant.applications.scheduling import presets
 from assistant.applications.scheduling_parameters import OptionalParameter, optional_parameters
 from assistant.config.sweep_file import check_settings, toml_text
 from assistant.core.objective import Objective
+from assistant.core.ports import SystemClock
 from assistant.core.sla import Sla
 from assistant.presentation.text.number_format import duration, level, moment, setting
 from assistant.ui import labels
@@ -569,7 +569,7 @@ def _sla_fields(form: Form, beside: FieldMessages) -> Form:
     with suppress(Exception):  # the message is drawn beside the field
         span_s = check_settings({"deadline": deadline.strip() or None}, "the form").deadline
         if span_s is not None:
-            st.caption(_until(span_s, time.time()))
+            st.caption(_until(span_s, SystemClock().now_s()))
     terms = replace(terms, goal=goal, run_limit=run_limit)
     with st.expander("More: cost, auto-steering after the goal"):
         terms = _more(terms, beside)

@@ -1,6 +1,5 @@
 """The *Steering* page: SLA, levels, regions, strategy, auto-steering, import of past results."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from assistant.config.models import check_tariff
 from assistant.config.snapshot import read_results
 from assistant.config.sweep_file import check_settings
 from assistant.core.experiment import Experiment
+from assistant.core.ports import SystemClock
 from assistant.core.sla import PENDING, AutoSteering, OnWarning, Tariff
 from assistant.presentation.tables.sla import region_rows, sla_words
 from assistant.ui import labels
@@ -70,7 +70,9 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
         if deadline_choice == choices[1]:
             at = _deadline_s(text, "budget-deadline-text")
         settings = check_settings({"runs": n, **terms.tables(key)}, "the fields")
-        agreed = replace(settings.sla(time.time()), max_runs=n if limited else None, deadline_s=at)
+        agreed = replace(
+            settings.sla(SystemClock().now_s()), max_runs=n if limited else None, deadline_s=at
+        )
         _check_cost(agreed.tariff, experiment, f"{key}-cost")
         view_model.session.change_budget(agreed)
 
@@ -88,7 +90,7 @@ def _deadline_s(text: str, place: str) -> float:
         raise FormFieldError(place, f"{sentence(error)} {hint}") from error
     if settings.deadline is None:
         raise FormFieldError(place, "Enter a time from now, such as 90s, 30m or 2h.")
-    return time.time() + settings.deadline
+    return SystemClock().now_s() + settings.deadline
 
 
 def _check_cost(tariff: Tariff | None, experiment: Experiment, place: str) -> None:
