@@ -20,7 +20,7 @@ from strategies.space.errors import StrategyError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": (
         "sweep:demo",
-        "Steer the built-in example: a generated job log on a cluster of 128 processors.",
+        "Steer the built-in example: a generated job log on a cluster of 88 processors.",
     ),
     "init": (
         "sweep_file:init",
