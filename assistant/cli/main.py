@@ -68,6 +68,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Print the event log: every decision, run, warning and answer.",
     ),
     "experiments": ("experiments:experiments", "List the stored experiments, latest first."),
+    "runs": (
+        "runs:runs",
+        "List the runs of an experiment: state, levels, measures, time and reason.",
+    ),
     "simulate": (
         "simulate:simulate",
         "Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation.",

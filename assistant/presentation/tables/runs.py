@@ -27,19 +27,20 @@ def run_rows(experiment: Experiment) -> tuple[RunRow, ...]:
     """Return one row per run, all with the same columns, in the order of submission.
 
     Columns: number, state and source; the parameters; the measures; feasibility, seed, times in
-    seconds since 1970-01-01 UTC, and why it ran, or why it failed or was cancelled. A measure
-    whose name is taken is ``measure.NAME``. Unknown values are None.
+    seconds since 1970-01-01 UTC, and why it ran, or why it failed or was cancelled. A name that is
+    taken becomes ``parameter.NAME`` or ``measure.NAME``. Unknown values are None.
     """
-    names = experiment.space.names
+    fixed = {*_FIRST, *_LAST}
+    names = {n: f"parameter.{n}" if n in fixed else n for n in experiment.space.names}
     measured = dict.fromkeys(name for run in experiment.runs for name in _measures(run))
-    taken = {*_FIRST, *names, *_LAST}
+    taken = {*fixed, *names}
     columns = {name: f"measure.{name}" if name in taken else name for name in measured}
     return tuple(
         {
             "run": run.id,
             "state": str(run.state),
             "source": run.source,
-            **experiment.space.values(run.configuration),
+            **{names[n]: v for n, v in experiment.space.values(run.configuration).items()},
             **{column: _measures(run).get(name) for name, column in columns.items()},
             "feasible": None if run.outcome is None else run.outcome.feasible,
             "seed": run.seed,
