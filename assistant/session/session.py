@@ -456,6 +456,22 @@ class Session(ExperimentQueries):
                 )
             self._event_log.record(ExperimentReopened(self._event_log.now_s()))
 
+    def rename(self, name: str) -> None:
+        """Give the experiment another name; its identifier stays."""
+        self._event_log.decide(commands.rename_experiment, name)
+
+    def tag(self, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add and remove tags, or raise ExperimentError for one that is not there."""
+        self._event_log.decide(commands.tag_experiment, add, remove)
+
+    def delete(self) -> None:
+        """Leave the experiment out of lists; raise ExperimentError while runs are running."""
+        self._event_log.decide(commands.delete_experiment)
+
+    def undelete(self) -> None:
+        """Undo the deletion, or raise ExperimentError if there is none."""
+        self._event_log.decide(commands.undelete_experiment)
+
     def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
         """Start auto-steering with the given settings, or end it if ``auto_steering`` is None.
 
