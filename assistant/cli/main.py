@@ -87,6 +87,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "runs:runs",
         "List the runs of an experiment: state, levels, measures, time and reason.",
     ),
+    "logs": (
+        "runs:logs",
+        "Print the output of a run's program: of a long stream the first and the last 64 KiB.",
+    ),
     "simulate": (
         "simulate:simulate",
         "Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation.",

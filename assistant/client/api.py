@@ -10,6 +10,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import count
 from typing import Any
 
@@ -21,6 +22,7 @@ from assistant.core.codec import decode_event, encode_event
 from assistant.core.errors import AccessDeniedError, AssistantError, ServiceError, StoreFullError
 from assistant.core.events import Event
 from assistant.core.ports import StoredExperiment
+from assistant.core.run import RunOutput
 from sim.model import errors as sim_errors
 from strategies.space import errors as strategy_errors
 
@@ -274,6 +276,16 @@ class HttpStore:
             )
             for entry in self._link.get("/v1/experiments", **asked)
         )  # fmt: skip
+
+    def save_output(self, experiment_id: str, run_id: int, output: RunOutput) -> None:
+        """Store the output of a run; raise ServiceError if no reply comes."""
+        path = f"/v1/experiments/{experiment_id}/runs/{run_id}/output"
+        self._link.change("PUT", path, asdict(output))
+
+    def output(self, experiment_id: str, run_id: int) -> RunOutput | None:
+        """Return the stored output of a run; None if none is stored."""
+        reply = self._link.get(f"/v1/experiments/{experiment_id}/runs/{run_id}/output")
+        return RunOutput(reply["stdout"], reply["stderr"]) if reply["is_stored"] else None
 
     def execution(self, experiment_id: str) -> ExecutionStatus:
         """Return who executes an experiment's runs; raise ServiceError if no reply comes."""

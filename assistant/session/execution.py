@@ -154,6 +154,8 @@ def run_queued(
             for completion in run_monitor.collect():
                 event_log.decide(_end, completion)
                 run_monitor.under_way.discard(completion.run_id)
+                if completion.output is not None:
+                    event_log.save_output(completion.run_id, completion.output)
                 tell(event_log.experiment.run(completion.run_id))
     except BaseException:
         executor.cancel()

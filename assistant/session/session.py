@@ -43,7 +43,7 @@ from assistant.core.events import (
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast
 from assistant.core.ports import Clock, ExecutionResult, Executor, Result, Store
-from assistant.core.run import Run
+from assistant.core.run import Run, RunOutput
 from assistant.core.sla import AutoSteering, Sla, WarningPolicy
 from assistant.session.event_log import EventLog, Listener
 from assistant.session.execution import (
@@ -433,6 +433,13 @@ class Session(ExperimentQueries):
         Raises ExperimentError: there is no such run, it is not running, or a worker executes it.
         """
         return record_result(self._event_log, completion)
+
+    def output(self, run_id: int) -> RunOutput | None:
+        """Return what the program of a run printed; None if nothing is stored.
+
+        Raises ExperimentError if there is no such run.
+        """
+        return self._event_log.output(self.experiment.run(run_id).id)
 
     def recover(self) -> int:
         """Requeue the runs of a process that has died, and return their number.

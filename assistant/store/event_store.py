@@ -56,6 +56,7 @@ from assistant.core.events import (
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment
+from assistant.core.run import RunOutput
 from assistant.core.sla import Sla
 from strategies import ParameterSpace
 
@@ -319,6 +320,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._event_logs: dict[str, list[Event]] = {}
+        self._outputs: dict[tuple[str, int], RunOutput] = {}
 
     def append(self, experiment_id: str, position: int, events: Sequence[Event]) -> None:
         """Append events at index ``position``; raise StoreError unless the log ends there."""
@@ -331,6 +333,14 @@ class MemoryStore:
         if experiment_id not in self._event_logs:
             raise unknown_experiment(experiment_id, list(self._event_logs))
         return tuple(self._event_logs[experiment_id][since:])
+
+    def save_output(self, experiment_id: str, run_id: int, output: RunOutput) -> None:
+        """Keep the output of a run, in place of that of an earlier attempt."""
+        self._outputs[experiment_id, run_id] = output
+
+    def output(self, experiment_id: str, run_id: int) -> RunOutput | None:
+        """Return the output of a run; None if none is kept."""
+        return self._outputs.get((experiment_id, run_id))
 
     def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, the latest first; with ``deleted`` the deleted ones."""
@@ -604,6 +614,23 @@ class SqliteStore:
             StoredExperiment(name_id, name, opened_s, n_events, tuple(json.loads(tags)))
             for name_id, name, opened_s, n_events, tags in rows
         )
+
+    def save_output(self, experiment_id: str, run_id: int, output: RunOutput) -> None:
+        """Store the output of a run, in place of that of an earlier attempt."""
+        with self.transaction("normal") as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO output VALUES (?, ?, ?, ?)",
+                (experiment_id, run_id, output.stdout, output.stderr),
+            )
+
+    def output(self, experiment_id: str, run_id: int) -> RunOutput | None:
+        """Return the stored output of a run; None if none is stored."""
+        with self.errors():
+            row = self.connection.execute(
+                "SELECT stdout, stderr FROM output WHERE experiment_id = ? AND run_id = ?",
+                (experiment_id, run_id),
+            ).fetchone()
+        return None if row is None else RunOutput(*row)
 
     def purge(self, experiment_id: str) -> None:
         """Remove a deleted experiment with its runs and their output, for good.

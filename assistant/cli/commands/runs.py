@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -62,6 +63,47 @@ def runs(
         _print_runs(current, [run for run in current.runs if state in (None, str(run.state))])
         print_state(stored_state(session, store), store)
     return 0
+
+
+def logs(
+    run: Annotated[int, typer.Argument(help="Number of the run.", show_default=False)],
+    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    only: Annotated[
+        Literal["stdout", "stderr"] | None,
+        typer.Option(help="Only this stream.", show_default=False),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Print the output of a run's program: of a long stream the first and the last 64 KiB.
+
+    The output of Python functions and of programs over HTTP is not stored.
+    """
+    session = stored_session(experiment, store)
+    output = session.output(run)
+    if as_json:
+        stored = None if output is None else asdict(output)
+        print_json({"experiment": session.id, "run": run, "output": stored})
+        return 0
+    if output is None:
+        state = session.experiment.run(run).state
+        why = "its program has not ended" if state in (RunState.QUEUED, RunState.RUNNING) else (
+            "it was no program of the kind 'command', or an earlier version ran it"
+        )  # fmt: skip
+        OUT.print(f"No output of run {run} is stored: {why}.", soft_wrap=True)
+        return 0
+    for name, text in asdict(output).items():
+        if only is None:
+            typer.echo(f"--- {name} of run {run}" if text else f"--- {name} of run {run} is empty")
+        if text and only in (None, name):
+            shown = _printable(text) if OUT.is_terminal else text
+            typer.echo(shown, nl=not shown.endswith("\n"))
+    return 0
+
+
+def _printable(text: str) -> str:
+    """Return a text without control characters, which could command a terminal."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
 
 
 def _print_runs(experiment: Experiment, listed: list[Run]) -> None:
