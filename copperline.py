@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Objective,
         Session,
         Store,
+        WarningPolicy,
     )
     from assistant import Run as CoreRun
     from assistant.analysis.effects import ParameterRange
@@ -243,6 +244,7 @@ def study(
     exclude: Iterable[str] = (),
     noisy: bool | None = None,
     seed: int = 0,
+    preset: Literal["copper"] | None = None,
     strategy: str | None = None,
     options: Mapping[str, Level] | None = None,
     exploitation: float | None = None,
@@ -268,7 +270,8 @@ def study(
         exclude: conditions that no run may meet, such as ``"batch > 64 and lr > 0.1"``.
         noisy: whether equal values give different results; None if unknown.
         seed: of all random choices; the same seed and results give the same runs.
-        strategy: name of a strategy; None for the default. ``"copper"`` is the paper's loop.
+        preset: ``"copper"`` is the paper's loop: its strategy, its blocks and its warning.
+        strategy: name of a strategy; None for the default, or that of the preset.
         options: options of the strategy.
         exploitation: share of the suggestions inside regions of good results, 0 to 1.
         initial: first runs, chosen without results.
@@ -293,6 +296,7 @@ def study(
         None if noisy is None else not noisy,
     )  # fmt: skip
     steering = AutoSteering(batch, initial, _answer(warnings))
+    strategy, options, policy = _preset(preset, strategy, options)
 
     def opened(target: Store) -> Session:
         from assistant.core.version import version
@@ -300,7 +304,7 @@ def study(
         return open_session(
             program, store=target, name=name, sla=Sla(max_runs=runs, goal=goal), workers=workers,
             strategy=strategy or DEFAULT_STRATEGY, options=options, exploitation=exploitation,
-            seed=seed, version=version(),
+            warning_policy=policy, seed=seed, version=version(),
         )  # fmt: skip
 
     session = opened(MemoryStore())  # refuses wrong arguments before a file is made
@@ -575,6 +579,26 @@ def _values(space: ParameterSpace, run: CoreRun) -> Mapping[str, Level]:
 
 def _warn(warning: MissWarning) -> None:
     warnings.warn(f"{warning.heading}. {warning.text}", StudyWarning, stacklevel=6)
+
+
+def _preset(
+    preset: str | None, strategy: str | None, options: Mapping[str, Level] | None
+) -> tuple[str | None, Mapping[str, Level] | None, WarningPolicy | None]:
+    """Return strategy, options and warning policy of a preset, below what the caller says."""
+    if preset is None:
+        return strategy, options, None
+    from assistant import WarningPolicy
+    from assistant.config.sweep_file import PRESETS
+    from assistant.core.errors import SettingsError
+
+    if preset not in PRESETS:
+        raise SettingsError(f"there is no preset '{preset}'; choose from {', '.join(PRESETS)}")
+    tables = PRESETS[preset]
+    own = dict(tables["strategy"])
+    name = own.pop("name")
+    if strategy in (None, name):
+        strategy, options = name, {**own, **(options or {})}
+    return strategy, options, WarningPolicy(**tables["warning_policy"])
 
 
 def _answer(answer: str) -> Literal["accept", "ignore"]:
