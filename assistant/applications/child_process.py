@@ -27,6 +27,7 @@ from assistant.applications.process_limits import (
     session_processes,
     signal_session,
 )
+from assistant.core.run import EXCERPT_BYTES
 
 KEPT_BYTES = 1 << 20
 DRAIN_S = 1.0
@@ -36,15 +37,17 @@ _CHUNK = 1 << 16
 
 
 class StreamTail:
-    """The last `KEPT_BYTES` bytes of an output stream, with the total length of the stream."""
+    """The last `KEPT_BYTES` bytes of an output stream, with its head and its total length."""
 
     def __init__(self) -> None:
         self.total = 0
+        self._head = bytearray()
         self._kept = bytearray()
 
     def add(self, data: bytes) -> None:
         """Append bytes that were read from the stream."""
         self.total += len(data)
+        self._head += data[: EXCERPT_BYTES - len(self._head)]
         self._kept += data
         if len(self._kept) > 2 * KEPT_BYTES:
             del self._kept[:-KEPT_BYTES]
@@ -58,6 +61,16 @@ class StreamTail:
     def text(self) -> str:
         """The stored bytes as text, with replacement characters for invalid UTF-8."""
         return bytes(self._kept[-KEPT_BYTES:]).decode("utf-8", "replace").removeprefix("\ufeff")
+
+    @property
+    def excerpt(self) -> str:
+        """The stream as text; of a long one `EXCERPT_BYTES` of its head and of its tail."""
+        if self.total <= 2 * EXCERPT_BYTES:
+            return self.text
+        n_left_out = self.total - 2 * EXCERPT_BYTES
+        head = bytes(self._head).decode("utf-8", "replace").removeprefix("\ufeff")
+        tail = bytes(self._kept[-EXCERPT_BYTES:]).decode("utf-8", "replace")
+        return f"{head}\n[... {n_left_out:,} bytes left out ...]\n{tail}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ from assistant.core.errors import ApplicationError, ProgramError, RunError, RunS
 from assistant.core.events import Fact
 from assistant.core.files import is_file, is_folder
 from assistant.core.objective import Measure, Objective
-from assistant.core.ports import Environment, RunControl
+from assistant.core.ports import Environment, OutputKeeper, RunControl
+from assistant.core.run import RunOutput
 from sim.api import format_duration
 from strategies import Level, ParameterSpace
 
@@ -522,6 +523,8 @@ class Command:
             )
         except (OSError, ValueError) as error:
             raise ProgramError(why_not_started(argv[0], error), argv) from error
+        if isinstance(oversight, OutputKeeper):
+            oversight.keep_output(RunOutput(ended.stdout.excerpt, ended.stderr.excerpt))
         if ended.stopped:
             raise RunStoppedError("the run was stopped early on request")
         try:

@@ -46,6 +46,7 @@ from assistant.store.event_store import MemoryStore
 
 N_LATEST = 8
 LINES_EVERY = 10
+LINE_EVERY_S = 10.0  # Without a terminal: a line after so many ended runs, or so much time
 CHANCE_EVERY_S = 1.0  # between two forecasts, because a forecast may take longer than a run
 
 
@@ -62,6 +63,7 @@ class LiveView:
         self._console = console
         self._chance, self._chance_at_s = "", -CHANCE_EVERY_S
         self._warned_of_cost = False
+        self._n_printed, self._printed_at_s = 0, -LINE_EVERY_S
         self._live: Live | None = None
         if console.is_terminal:
             self._live = Live(self._picture(), console=console, refresh_per_second=8)
@@ -74,7 +76,15 @@ class LiveView:
             self._console.print(f"warning: {unknown}", style="yellow", soft_wrap=True)
         if self._live is not None:
             self._live.update(self._picture())
-        elif run.ended_s is not None and run.id % LINES_EVERY == 0:
+        elif run.ended_s is not None:
+            self._print_if_due(self._session.experiment.n_ended)
+
+    def _print_if_due(self, n_ended: int) -> None:
+        """Print a line for the first run, then every `LINES_EVERY` runs or `LINE_EVERY_S`."""
+        now_s = time.monotonic()
+        due_s = now_s - self._printed_at_s >= LINE_EVERY_S
+        if due_s or n_ended // LINES_EVERY > self._n_printed // LINES_EVERY:
+            self._n_printed, self._printed_at_s = n_ended, now_s
             self._console.print(self._headline(), soft_wrap=True)
 
     def on_warning(self, warning: MissWarning) -> None:

@@ -12,8 +12,14 @@ import typer
 from assistant.analysis.recommendation import passed_limit, reached_goal
 from assistant.applications.scheduling import DEFAULT_PRESET, presets
 from assistant.config.models import OF_SYSTEM, check_tariff
-from assistant.config.sweep_file import BuiltSweep, check_settings, read_settings
-from assistant.core.errors import ObjectiveError, SettingsError
+from assistant.config.sweep_file import (
+    PRESETS,
+    BuiltSweep,
+    check_settings,
+    kind_of,
+    read_settings,
+)
+from assistant.core.errors import ObjectiveError, SettingsError, hint
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_file
 from assistant.core.objective import Goal
@@ -60,8 +66,8 @@ PresetName = Annotated[
     str | None,
     typer.Option(
         "--preset",
-        help=f"Parameters to vary: {', '.join(preset.name for preset in presets())}."
-        f"  [default: {DEFAULT_PRESET}]",
+        help=f"Parameters to vary: {', '.join(preset.name for preset in presets())}"
+        f"  [default: {DEFAULT_PRESET}]; or copper: the paper's loop.",
     ),
 ]
 PolicyOptions = Annotated[
@@ -156,11 +162,15 @@ def merge_options(
         tables["application"] = application = {"kind": "lookup", "table": str(table)}
     if log is not None:
         application["log"] = str(log)
+    if preset in PRESETS:
+        tables["preset"], preset = preset, None
+        for name in ("strategy", "warning_policy"):  # an option overrides the file
+            tables.pop(name, None)
     plain = {"preset": preset, "first": first, "too_wide": too_wide}
     application.update({name: value for name, value in plain.items() if value is not None})
     _lists(application, procs=procs, order=order, backfill=backfill)
     for name, values in pairs(levels, "--levels", "small_procs=0,16,32"):
-        application.setdefault("levels", {})[name] = _values(values)
+        _set_levels(tables, application, name, values_of(values))
     for name, value in pairs(policy_options, "--policy-option", "depth=8"):
         application.setdefault("options", {})[name] = _value(value)
     for rule, choice in pairs(reading, "--reading", "unsorted=sort"):
@@ -179,6 +189,31 @@ def merge_options(
     if options:
         entry = strategy_entry(strategy_table.get("name", DEFAULT_STRATEGY))
         strategy_table.update(strategy_options(entry, options))
+
+
+HAVE_LEVELS = ("scheduling", "ai_platform", "placement")  # Kinds with a table application.levels
+
+
+def _set_levels(
+    tables: dict[str, Any], application: dict[str, Any], name: str, values: list[Level]
+) -> None:
+    """Set the levels of a parameter of the application, or replace those of ``[[parameters]]``.
+
+    Raises SettingsError if a program of the user has no such parameter.
+    """
+    if kind_of(application) in HAVE_LEVELS:
+        application.setdefault("levels", {})[name] = values
+        return
+    parameters = [dict(entry) for entry in tables.get("parameters", []) if isinstance(entry, dict)]
+    names = [str(entry.get("name")) for entry in parameters]
+    if name not in names:
+        where = hint(name, names) if names else "; this sweep has no [[parameters]] of its own"
+        raise SettingsError(f"--levels {name}: there is no parameter '{name}'{where}")
+    entry = parameters[names.index(name)]
+    for form in ("range", "logarithmic"):
+        entry.pop(form, None)
+    entry["levels"] = values
+    tables["parameters"] = parameters
 
 
 def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, OptionValue]:
@@ -203,7 +238,7 @@ def _lists(
 ) -> None:
     """Put fixed values or parameters into the table: several values are levels, baseline first."""
     if procs is not None:
-        sizes = _values(procs)
+        sizes = values_of(procs)
         if not sizes or not all(type(size) is int for size in sizes):
             raise SettingsError(f"--procs must be a whole number or a list of them, not '{procs}'")
         application["procs"] = sizes[0]
@@ -212,7 +247,7 @@ def _lists(
     for name, text in (("order", order), ("backfill", backfill)):
         if text is None:
             continue
-        choices = _values(text)
+        choices = values_of(text)
         if not choices:
             raise SettingsError(f"--{name} is empty; give one name or several, separated by commas")
         application["baseline"] = {**application.get("baseline", {}), name: choices[0]}
@@ -353,7 +388,8 @@ def by_number(texts: list[str], flag: str, example: str) -> dict[int, float]:
     return numbers
 
 
-def _values(text: str) -> list[Level]:
+def values_of(text: str) -> list[Level]:
+    """Return the numbers and texts in a list that commas separate."""
     return [_value(part.strip()) for part in text.split(",") if part.strip()]
 
 

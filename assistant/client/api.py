@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -31,6 +31,7 @@ from assistant.core.errors import (
 )
 from assistant.core.events import Event
 from assistant.core.ports import StoredExperiment
+from assistant.core.run import RunOutput
 from sim.model import errors as sim_errors
 from strategies.space import errors as strategy_errors
 
@@ -116,6 +117,15 @@ class StoredExperimentAnswer(ServiceAnswer):
     name: str
     opened_s: float
     events: Annotated[int, Field(ge=0)]
+    tags: tuple[str, ...] = ()
+
+
+class RunOutputAnswer(ServiceAnswer):
+    """Answer with the stored output of a run."""
+
+    is_stored: bool
+    stdout: str = ""
+    stderr: str = ""
 
 
 class ExecutionAnswer(ServiceAnswer):
@@ -455,15 +465,29 @@ class HttpStore:
             if not page.more:
                 return tuple(events)
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, newest first; raise ServiceError if no reply comes."""
-        reply = self._link.get("/v1/experiments")
+        asked = {"deleted": "true"} if deleted else {}
+        reply = self._link.get("/v1/experiments", **asked)
         with self._link.reading():
             entries = _ENTRIES.validate_python(reply)
         return tuple(
-            StoredExperiment(entry.experiment, entry.name, entry.opened_s, entry.events)
+            StoredExperiment(entry.experiment, entry.name, entry.opened_s, entry.events, entry.tags)
             for entry in entries
         )
+
+    def save_output(self, experiment_id: str, run_id: int, output: RunOutput) -> None:
+        """Store the output of a run; raise ServiceError if no reply comes."""
+        path = f"/v1/experiments/{path_part(experiment_id)}/runs/{run_id}/output"
+        self._link.change("PUT", path, asdict(output))
+
+    def output(self, experiment_id: str, run_id: int) -> RunOutput | None:
+        """Return the stored output of a run; None if none is stored."""
+        path = f"/v1/experiments/{path_part(experiment_id)}/runs/{run_id}/output"
+        reply = self._link.get(path)
+        with self._link.reading():
+            answer = RunOutputAnswer.model_validate(reply)
+        return RunOutput(answer.stdout, answer.stderr) if answer.is_stored else None
 
     def execution(self, experiment_id: str) -> ExecutionStatus:
         """Return who executes an experiment's runs; raise ServiceError if no reply comes."""

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -286,6 +287,8 @@ class HttpLeaseSource:
             "failure": None if completion.failure is None else completion.failure[:MOST_WORDS],
             "duration_s": completion.duration_s,
         }
+        if completion.output is not None:
+            body["output"] = asdict(completion.output)
         if body["measures"] is None and body["failure"] is None:
             body["failure"] = "the run gave no measures"
         self.link.change("POST", f"/v1/leases/{token}/result", body)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from assistant.applications.lookup import Lookup
 from assistant.config.application import (
@@ -139,6 +139,7 @@ class SweepSettings(StrictModel):
     """Validated settings of a sweep file, with all its settings tables."""
 
     name: str = ""
+    preset: Literal["copper"] | None = None
     seed: Annotated[int, SEED] = 0
     runs: Annotated[int, RUNS] | None = None
     initial: Annotated[int, INITIAL] = 10
@@ -167,6 +168,14 @@ class SweepSettings(StrictModel):
     strategy: StrategySettings = StrategySettings()
     objective: ObjectiveSettings | None = None
     run: list[dict[str, LevelValue]] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, tables: Any) -> Any:
+        """Expand ``strategy = "NAME"``, and a preset below what the tables say themselves."""
+        if not isinstance(tables, Mapping):
+            return tables
+        return with_preset(with_strategy_table(tables))
 
     @property
     def max_runs(self) -> int | None:
@@ -201,6 +210,39 @@ class SweepSettings(StrictModel):
             check_tariff(self.cost.tariff, space, application.measures, application.name)
 
 
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "copper": {
+        "strategy": {"name": "copper", "effects": "blocks"},
+        "warning_policy": {"rule": "paper", "warn_from": 0.7},
+    }
+}
+"""Tables of each preset. ``copper`` is the paper's loop: GRASP on full-factorial blocks, and its
+warning from 70 % of the budget on (Silva et al., section 3)."""
+
+
+def with_strategy_table(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings tables in which ``strategy = "NAME"`` is the table that it stands for."""
+    strategy = tables.get("strategy")
+    named = {"strategy": {"name": strategy}} if isinstance(strategy, str) else {}
+    return {**tables, **named}
+
+
+def with_preset(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings tables with those of their preset, which the tables themselves override.
+
+    Another strategy than that of the preset gets none of its options.
+    """
+    preset = tables.get("preset")
+    merged = dict(tables)
+    for name, defaults in PRESETS.get(preset if isinstance(preset, str) else "", {}).items():
+        own = tables.get(name, {})
+        if isinstance(own, Mapping) and own.get("name", defaults.get("name")) == defaults.get(
+            "name"
+        ):
+            merged[name] = {**defaults, **own}
+    return merged
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltSweep:
     """Sweep built from settings: its application, space, objective and warning policy."""
@@ -232,6 +274,7 @@ def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, 
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or nested too deeply
         raise SettingsError(f"{label} is not TOML: {error}") from error
+    tables = with_strategy_table(tables)
     application = tables.get("application")
     if isinstance(application, dict):
         kind = kind_of(application)

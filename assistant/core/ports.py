@@ -7,6 +7,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from assistant.core.events import Event, Fact
 from assistant.core.objective import Measure, Objective
+from assistant.core.run import RunOutput
 from strategies import Level, ParameterSpace
 
 
@@ -71,6 +72,14 @@ class RunControl(Protocol):
 
 
 @runtime_checkable
+class OutputKeeper(RunControl, Protocol):
+    """Run control that also keeps the output of the program, for `Store.save_output`."""
+
+    def keep_output(self, output: RunOutput) -> None:
+        """Receive the output of the program that has ended, in the thread that executes the run."""
+
+
+@runtime_checkable
 class MonitoredApplication(Protocol):
     """Application whose runs send intermediate results and can be ended early."""
 
@@ -107,13 +116,17 @@ class ExecutionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """Result of one executed run: its measures, or the reason of the failure."""
+    """Result of one executed run: its measures, or the reason of the failure.
+
+    ``output`` is what the program printed; None if the application runs no program.
+    """
 
     run_id: int
     measures: Mapping[str, Measure] | None
     failure: str | None
     duration_s: float
     stopped: bool = False
+    output: RunOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +174,13 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """Entry in a store's list of experiments: identifier, name, opening time, event count."""
+    """Entry in a store's list of experiments: identifier, name, opening time, event count, tags."""
 
     id: str
     name: str
     opened_s: float
     n_events: int
+    tags: tuple[str, ...] = ()
 
 
 class Store(Protocol):
@@ -184,8 +198,14 @@ class Store(Protocol):
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the events from index ``since`` on (0 is the first), or raise StoreError."""
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, the latest first."""
+    def save_output(self, experiment_id: str, run_id: int, output: RunOutput) -> None:
+        """Store the output of a run, in place of that of an earlier attempt."""
+
+    def output(self, experiment_id: str, run_id: int) -> RunOutput | None:
+        """Return the stored output of a run; None if none is stored."""
+
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
+        """Return the stored experiments, the latest first; with ``deleted`` the deleted ones."""
 
 
 class Clock(Protocol):

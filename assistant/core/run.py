@@ -36,6 +36,18 @@ class RunState(StrEnum):
     CANCELLED = "cancelled"
 
 
+EXCERPT_BYTES = 64 * 1024
+"""Bytes that are kept of the head of an output stream, and again of its tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutput:
+    """What the program of a run printed: of a long stream the head and the tail."""
+
+    stdout: str = ""
+    stderr: str = ""
+
+
 LONGEST_S = 3.2e13  # Longest duration that is accepted, in seconds (a million years)
 
 

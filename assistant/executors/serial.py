@@ -21,6 +21,7 @@ from assistant.core.ports import (
     RunControl,
     StoppableApplication,
 )
+from assistant.core.run import RunOutput
 
 EVERY_S = 0.25  # Smallest time in seconds between two reports of one run to another process
 
@@ -44,6 +45,7 @@ class RunReporter:
         self._every_s, self._steady_s = every_s, steady_s
         self._told_s: float | None = None
         self._latest: Mapping[str, Measure] | None = None
+        self.output: RunOutput | None = None
         self._one = threading.Lock()
 
     def report(self, measures: Mapping[str, Measure]) -> None:
@@ -51,6 +53,10 @@ class RunReporter:
         with self._one:
             self._latest = {name: finite(value) for name, value in measures.items()}
             self._tell_if_due()
+
+    def keep_output(self, output: RunOutput) -> None:
+        """Keep the output of the program in ``output``."""
+        self.output = output
 
     def wants_end(self) -> bool:
         """Return whether the run should end now."""
@@ -87,7 +93,9 @@ def execute_run(
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         failure = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
-    return ExecutionResult(work.run_id, measures, failure, time.perf_counter() - started_s, stopped)
+    output = oversight.output if isinstance(oversight, RunReporter) else None
+    took_s = time.perf_counter() - started_s
+    return ExecutionResult(work.run_id, measures, failure, took_s, stopped, output)
 
 
 def unstarted_completion(work: ExecutionRequest) -> ExecutionResult:

@@ -128,7 +128,15 @@ def _waits(session: Session, how: AutoSteering) -> bool:
 PUBLIC = ("/health",)
 MOST_BYTES = 64 * 1024 * 1024  # of bodies with many results or events
 FORGET_AFTER_S = 3600.0
-LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/events", MOST_BYTES)))
+OUTPUT_BYTES = 4 * 1024 * 1024  # of bodies with the output of a run: JSON escapes its characters
+LIMITS = ServiceLimits(
+    rules=(
+        BodyRule("/import", MOST_BYTES),
+        BodyRule("/events", MOST_BYTES),
+        BodyRule("/result", OUTPUT_BYTES),
+        BodyRule("/output", OUTPUT_BYTES),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

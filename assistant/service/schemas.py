@@ -25,7 +25,7 @@ from assistant.core.bounds import (
     VALUE,
 )
 from assistant.core.objective import Measure
-from assistant.core.run import Run, RunState, Source
+from assistant.core.run import EXCERPT_BYTES, Run, RunState, Source
 from assistant.core.sla import AtGoal, OnWarning, Sla, Tariff
 from assistant.presentation.text.comparison import compare_best
 from assistant.service.api_tokens import Role
@@ -291,8 +291,18 @@ class IntermediateResultIn(RequestBody):
     measures: Measures
 
 
+Excerpt = Annotated[str, Field(max_length=2 * EXCERPT_BYTES + 100)]
+
+
+class RunOutputIn(RequestBody):
+    """What the program of a run printed: of a long stream the head and the tail."""
+
+    stdout: Excerpt = ""
+    stderr: Excerpt = ""
+
+
 class RunResultIn(RequestBody):
-    """Final report on a run: its measures, or the reason for its failure.
+    """Final report on a run: its measures, or the reason for its failure, and its output.
 
     Without ``duration_s`` the duration counts from the start of the lease.
     """
@@ -300,6 +310,7 @@ class RunResultIn(RequestBody):
     measures: Measures | None = None
     failure: Text | None = None
     duration_s: Annotated[float, Field(ge=0, le=1e11)] | None = None
+    output: RunOutputIn | None = None
 
 
 class ApiTokenIn(RequestBody):
@@ -412,6 +423,14 @@ class HealthOut(BaseModel):
 MeasuresOut = dict[str, float | list[float] | None]
 
 
+class RunOutputOut(BaseModel):
+    """What the program of a run printed; ``is_stored`` is false if nothing is stored."""
+
+    stdout: str
+    stderr: str
+    is_stored: bool
+
+
 class ExperimentItemOut(BaseModel):
     """Entry of one experiment in the list of stored experiments."""
 
@@ -419,6 +438,7 @@ class ExperimentItemOut(BaseModel):
     name: str
     opened_s: float
     events: int
+    tags: tuple[str, ...] = ()
 
 
 class RunOut(BaseModel):

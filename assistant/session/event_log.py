@@ -13,6 +13,7 @@ from assistant.core.errors import CodecError, ExperimentError, VersionConflictEr
 from assistant.core.events import Event, RunEvent
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Clock, Store
+from assistant.core.run import RunOutput
 
 Listener = Callable[[Experiment, Event], None]
 """Callback for stored and applied events; it must return at once and raise nothing."""
@@ -88,6 +89,14 @@ class EventLog:
                     raise  # two decisions at once
                 self.experiment.supposing(events)  # raises if they do not follow any more
         self._apply(events)
+
+    def save_output(self, run_id: int, output: RunOutput) -> None:
+        """Store the output of a run beside the events, or raise StoreError."""
+        self._store.save_output(self._id, run_id, output)
+
+    def output(self, run_id: int) -> RunOutput | None:
+        """Return the stored output of a run; None if none is stored."""
+        return self._store.output(self._id, run_id)
 
     def listen(self, listener: Listener) -> None:
         """Register a listener that is called with every event from now on."""

@@ -60,7 +60,7 @@ def test_every_route_says_what_it_does_and_how_it_refuses() -> None:
         if "if-match" in names:
             assert {"409", "412"} <= answers, path
             assert "idempotency-key" in names
-        is_reading = method == "get" or path.endswith("what-if")
+        is_reading = method in ("get", "put") or path.endswith("what-if")
         if not is_reading and not path.startswith("/v1/leases/"):
             assert "idempotency-key" in names, path
 

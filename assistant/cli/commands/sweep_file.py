@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from assistant.applications.command import SCRATCH, SEED, Template
 from assistant.applications.extensions.flood import Flood
 from assistant.applications.extensions.maze import MazeRunner
+from assistant.applications.measures import WALL
 from assistant.applications.rest_address import check_url
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import ERR, OUT, Json, print_json, say
@@ -29,21 +32,53 @@ from assistant.cli.options import (
     SweepFile,
     TooWide,
     merge_options,
+    pairs,
     sweep_tables,
+    values_of,
 )
-from assistant.config.sweep_file import build_sweep, check_settings, toml_text
-from assistant.core.errors import SettingsError
+from assistant.config.sweep_file import build_sweep, check_settings, parse_settings, toml_text
+from assistant.core.errors import SettingsError, hint
 from assistant.core.files import is_folder
 from assistant.presentation.text.number_format import quantity
 from assistant.simtools.measured_tables import TabulationTask
 from assistant.simtools.measured_tables import tabulate as tabulate_all
+from strategies import Level
 
 _PROGRAMS = {"command": ("command.sh", ".sh"), "function": ("function.py.txt", ".py")}
+OWN = (SEED, SCRATCH)  # placeholders that are no parameters
 KINDS = (*_PROGRAMS, "scheduling", "ai_platform", "placement")
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("sweep.toml"),
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|COMMAND",
+            help="The sweep file to write; or, in quotes, the command of your program, with {name} "
+            "for each parameter.",
+        ),
+    ] = "sweep.toml",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="The sweep file, for a command.  [default: sweep.toml]",
+            show_default=False,
+        ),
+    ] = None,
+    levels: Levels = None,
+    minimise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help="Measure to make small, which the command prints as JSON; wall_s is its time.",
+            show_default=False,
+        ),
+    ] = None,
+    maximise: Annotated[
+        str | None,
+        typer.Option(metavar="MEASURE", help="Measure to make large, instead.", show_default=False),
+    ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -62,19 +97,29 @@ def init(
 ) -> int:
     """Write a commented sweep file that runs as it is; nothing is overwritten.
 
-    For a program of your own (command, the default) or a Python function, a small example to
-    replace is written beside it. With --adapter, an HTTP program is asked for its parameters, and
-    its answer is written to the file.
+    With a command such as "python train.py --lr {lr}" it is a sweep of your program: --levels
+    gives the levels, or they are asked for. Otherwise a small example to replace is written beside
+    the file. With --adapter, an HTTP program is asked for its parameters.
     """
     if adapter is not None and kind is not None:
         raise SettingsError(
             f"--adapter and --kind {kind} name different applications; give only one of them"
         )
-    kind = kind or "command"
+    if is_command(target):
+        if adapter is not None or kind is not None:
+            raise SettingsError("a command needs neither --adapter nor --kind; leave them out")
+        return _init_command(target, out or Path("sweep.toml"), levels, minimise, maximise, as_json)
+    for flag, value in (
+        ("--out", out), ("--levels", levels), ("--minimise", minimise), ("--maximise", maximise)
+    ):  # fmt: skip
+        if value:
+            raise SettingsError(
+                f"{flag} is for a command, such as copperline init 'python train.py --lr {{lr}}'"
+            )
+    file, kind = Path(target), kind or "command"
     if kind not in KINDS:
         raise SettingsError(f"there is no kind '{kind}'; choose from {', '.join(KINDS)}")
-    if file.suffix != ".toml":
-        raise SettingsError(f"the name of a sweep file must end in .toml, but it is '{file}'")
+    _check_name(file)
     texts = _texts(file, kind) if adapter is None else {file: _adapter_text(adapter, file)}
     _write_new_files(texts)
     command = f"copperline sweep {shlex.quote(str(file))}"
@@ -85,6 +130,126 @@ def init(
         OUT.print(wrote, markup=False, soft_wrap=True)
         OUT.print(f"Next: {command}", markup=False, soft_wrap=True)
     return 0
+
+
+def _check_name(file: Path) -> None:
+    if file.suffix != ".toml":
+        raise SettingsError(f"the name of a sweep file must end in .toml, but it is '{file}'")
+
+
+def is_command(text: str) -> bool:
+    """Return whether the argument of ``init`` is a command line instead of a file name.
+
+    >>> is_command("python train.py --lr {lr}"), is_command("my sweep.toml")
+    (True, False)
+    """
+    return "{" in text or (" " in text.strip() and not text.endswith(".toml"))
+
+
+def _init_command(
+    command: str,
+    file: Path,
+    levels: list[str] | None,
+    minimise: str | None,
+    maximise: str | None,
+    as_json: bool,
+) -> int:
+    """Write the sweep file of a command line, and offer its dry run to a person."""
+    _check_name(file)
+    if file.exists():
+        raise SettingsError(f"'{file}' already exists and is not changed; name another with --out")
+    may_ask = sys.stdin.isatty() and not as_json
+    text = _command_text(command, file, levels or [], (minimise, maximise), may_ask)
+    _write_new_files({file: text})
+    name = shlex.quote(str(file))
+    if as_json:
+        print_json({"written": [str(file)], "next": f"copperline try {name}"})
+        return 0
+    OUT.print(f"Wrote {file}.", markup=False, soft_wrap=True)
+    if may_ask and typer.confirm("Check it with one run now?", default=True):
+        from assistant.cli.commands.dry_run import dry_run
+
+        code = dry_run(file)
+        if code:
+            return code
+    else:
+        OUT.print(f"Check it with one run: copperline try {name}", markup=False, soft_wrap=True)
+    OUT.print(f"Next: copperline sweep {name}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _command_text(
+    command: str,
+    file: Path,
+    levels: list[str],
+    objective: tuple[str | None, str | None],
+    may_ask: bool,
+) -> str:
+    """Return the text of the sweep file of a command line. Raises SettingsError."""
+    try:
+        argv = shlex.split(command)
+    except ValueError as error:
+        raise SettingsError(f"the command '{command}' cannot be split: {error}") from error
+    templates = [Template.parse(part, f"element {n}") for n, part in enumerate(argv, 1)]
+    placeholders = [name for template in templates for _, name in template.parts if name]
+    names = list(dict.fromkeys(name for name in placeholders if name not in OWN))
+    if not names:
+        raise SettingsError(
+            f"the command '{command}' names no parameter; write {{name}} where its value belongs"
+        )
+    given = dict(pairs(levels, "--levels", "lr=0.1,0.01"))
+    for name in given:
+        if name not in names:
+            raise SettingsError(
+                f"--levels {name}: the command has no {{{name}}}{hint(name, names)}"
+            )
+    parameters = [
+        {"name": name, "levels": _levels_of(name, given.get(name), may_ask)} for name in names
+    ]
+    minimise, maximise = objective
+    if minimise is not None and maximise is not None:
+        raise SettingsError("--minimise and --maximise contradict each other; give one of them")
+    if minimise is None and maximise is None:
+        minimise = WALL
+        if may_ask:
+            question = "Measure to minimise, as the program prints it in JSON (wall_s is its time)"
+            minimise = typer.prompt(question, default=WALL)
+    goal = {"maximise": maximise} if maximise is not None else {"minimise": minimise}
+    application: dict[str, Any] = {"kind": "command", "command": argv}
+    if WALL not in goal.values():
+        application["measures"] = {"stdout": "last_line"}
+    tables = {"runs": 24, "application": application, "objective": goal, "parameters": parameters}
+    text = _COMMENT.format(file=shlex.quote(str(file)).replace("\n", " ")) + toml_text(tables)
+    parsed = parse_settings(text, f"the sweep file '{file}'", file.parent, file.stem)
+    build_sweep(check_settings(parsed, str(file)))
+    return text
+
+
+_COMMENT = """\
+# A sweep over a program of your own:
+#     copperline try {file}       checks it with one run
+#     copperline sweep {file}
+# The program prints its measures as JSON on its last line, such as {{"loss": 0.31}}; "wall_s" is
+# the time of a run. The current configuration runs first if [application] has a baseline, such as
+#     baseline = {{lr = 0.1, batch = 32}}
+# copperline init example.toml writes an example with every setting.
+
+"""
+
+
+def _levels_of(name: str, given: str | None, may_ask: bool) -> list[Level]:
+    """Return the levels of a parameter, asked for if necessary. Raises SettingsError."""
+    if given is None and not may_ask:
+        raise SettingsError(
+            f"the levels of '{name}' are missing, and nobody can be asked without a terminal; add "
+            f"--levels {name}=V,V,..."
+        )
+    if given is None:
+        given = typer.prompt(f"Levels of {name}, separated by commas")
+    found = values_of(given)
+    if not found:
+        raise SettingsError(f"'{name}' has no level; give one or several, separated by commas")
+    return found
 
 
 def _adapter_text(adapter: str, file: Path) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from assistant.core.errors import AssistantError, ExecutorError, SettingsError
 from assistant.core.objective import Measure
 from assistant.core.ports import Application, ExecutionRequest, ExecutionResult
+from assistant.core.run import RunOutput
 
 PREFIX = "copperline-"  # Prefix of a ticket's public id in the names of Slurm jobs
 
@@ -260,7 +261,10 @@ def work_of(body: Mapping[str, Any]) -> ExecutionRequest:
 
 def completion_as_json(completion: ExecutionResult) -> dict[str, Any]:
     """Convert an execution result to a JSON object."""
-    return {name: getattr(completion, name) for name in ExecutionResult.__slots__}
+    body = {name: getattr(completion, name) for name in ExecutionResult.__slots__}
+    output = completion.output
+    text = None if output is None else {"stdout": output.stdout, "stderr": output.stderr}
+    return {**body, "output": text}
 
 
 def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
@@ -272,12 +276,21 @@ def completion_of(body: Mapping[str, Any]) -> ExecutionResult:
             measures=None if measures is None else measures_of(measures),
             run_id=int(fields.pop("run_id")), failure=fields.pop("failure"),
             duration_s=float(fields.pop("duration_s")), stopped=bool(fields.pop("stopped")),
+            output=_output_of(fields.pop("output", None)),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise FrameError(f"not a valid result: {error}") from error
     if completion.failure is not None and not isinstance(completion.failure, str):
         raise FrameError("not a valid result: its failure is not text")
     return completion
+
+
+def _output_of(body: object) -> RunOutput | None:
+    if body is None:
+        return None
+    if not isinstance(body, dict) or not all(isinstance(text, str) for text in body.values()):
+        raise ValueError("its output is not text")
+    return RunOutput(**body)
 
 
 def measures_of(body: object) -> dict[str, Measure]:

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from assistant.core.codec import encode_event
 from assistant.core.errors import LeaseLostError, SettingsError, UnknownExperimentError
+from assistant.core.run import RunOutput
 from assistant.core.sla import AutoSteering
 from assistant.service import schemas
 from assistant.service.api_tokens import ApiToken, ApiTokenStore, Role, token_name_of
@@ -178,7 +179,11 @@ async def result(
         except LeaseLostError:
             counts.resulted("refused")
             raise
-        state = queue.attempt(token).state
+        attempt = queue.attempt(token)
+        state = attempt.state
+        if first and body.output is not None:
+            text = RunOutput(body.output.stdout, body.output.stderr)
+            context.service.store.save_output(attempt.experiment_id, attempt.run_id, text)
         counts.resulted(state if first else "again")
         annotate_request(request.scope, state=state)
         return first

@@ -21,7 +21,7 @@ from assistant.core.codec import decode_event
 from assistant.core.errors import AssistantError, CodecError, ExperimentError
 from assistant.core.events import ExperimentOpened
 from assistant.core.forecast import Forecast
-from assistant.core.run import RunState
+from assistant.core.run import RunOutput, RunState
 from assistant.core.sla import AutoSteering, WarningPolicy
 from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
 from assistant.service import schemas
@@ -50,6 +50,7 @@ from assistant.service.schemas import (
     HealthOut,
     OverviewOut,
     RunOut,
+    RunOutputOut,
     WhatIfIn,
     overview,
     plain_text,
@@ -73,13 +74,17 @@ ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
 
 
 @query_router.get("/experiments")
-def experiments(service: ServiceOf) -> list[ExperimentItemOut]:
-    """List the stored experiments, latest first."""
+def experiments(service: ServiceOf, deleted: bool = False) -> list[ExperimentItemOut]:
+    """List the stored experiments, latest first; with ``deleted`` the deleted ones."""
     return [
         ExperimentItemOut(
-            experiment=stored.id, name=stored.name, opened_s=stored.opened_s, events=stored.n_events
+            experiment=stored.id,
+            name=stored.name,
+            opened_s=stored.opened_s,
+            events=stored.n_events,
+            tags=stored.tags,
         )
-        for stored in service.store.experiments()
+        for stored in service.store.experiments(deleted=deleted)
     ]
 
 
@@ -147,6 +152,16 @@ def run(experiment: ExperimentId, run: RunNumber, service: ServiceOf) -> RunOut:
     if run > len(view.experiment.runs):
         raise refusal(404, f"experiment '{experiment}' has no run {run}")
     return run_out(view, view.experiment.run(run))
+
+
+@query_router.get("/experiments/{experiment}/runs/{run}/output")
+def output(experiment: ExperimentId, run: RunNumber, service: ServiceOf) -> RunOutputOut:
+    """Return what the program of a run printed, of a long stream the head and the tail."""
+    if run > len(service.look(experiment).experiment.runs):
+        raise refusal(404, f"experiment '{experiment}' has no run {run}")
+    stored = service.store.output(experiment, run)
+    text = stored or RunOutput()
+    return RunOutputOut(stdout=text.stdout, stderr=text.stderr, is_stored=stored is not None)
 
 
 @query_router.get(
@@ -312,6 +327,18 @@ def open_experiment(
     if not isinstance(described, ExperimentOpened):
         raise refusal(422, "the description is not that of an experiment")
     return _answer(service.open_described(described, request))
+
+
+@command_router.put(
+    "/experiments/{experiment}/runs/{run}/output", status_code=204, dependencies=[OWNER]
+)
+def save_output(
+    experiment: ExperimentId, run: RunNumber, body: schemas.RunOutputIn, service: ServiceOf
+) -> None:
+    """Store what the program of a run printed, for a session in another process."""
+    if run > len(service.look(experiment).experiment.runs):
+        raise refusal(404, f"experiment '{experiment}' has no run {run}")
+    service.store.save_output(experiment, run, RunOutput(body.stdout, body.stderr))
 
 
 @command_router.post(

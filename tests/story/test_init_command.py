@@ -1,0 +1,127 @@
+"""`copperline init COMMAND`: from the command line of a program to its sweep, asked or not."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import copperline as cl
+from assistant.cli.main import run as command
+
+TRAIN = """
+import json, sys
+lr, batch = float(sys.argv[1]), int(sys.argv[2])
+print("trains")
+print(json.dumps({"loss": (lr - 0.01) ** 2 + abs(batch - 32) / 100}))
+"""
+
+
+class Terminal(io.StringIO):
+    """Answers of a person at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COPPERLINE_STORE", str(tmp_path / "experiments.db"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return f"'{sys.executable}' train.py {{lr}} {{batch}}"
+
+
+def test_what_it_writes_runs_as_it_is(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    levels = ["--levels", "lr=0.1,0.01", "--levels", "batch=16,32,64"]
+    assert command(["init", program, *levels, "--minimise", "loss"]) == 0
+    assert "copperline try sweep.toml" in capsys.readouterr().out
+    assert command(["sweep", "sweep.toml", "--runs", "6", "--json"]) == 0
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert found["best"]["values"] == {"lr": 0.01, "batch": 32}
+    assert printed.err.startswith("1/6 runs")  # progress from the first run on
+
+
+def test_without_levels_a_person_is_asked_and_offered_the_dry_run(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("0.1, 0.01\n16,32\nloss\ny\n"))
+    assert command(["init", program, "--out", "mine.toml"]) == 0
+    printed = capsys.readouterr().out
+    assert "Nothing was stored." in printed
+    assert printed.splitlines()[-1] == "Next: copperline sweep mine.toml"
+    assert "levels = [0.1, 0.01]" in Path("mine.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "the levels of 'lr' are missing, and nobody can be asked"),
+        (["--levels", "batc=1"], "no {batc}; did you mean 'batch'?"),
+        (["--levels", "lr=1", "--levels", "batch="], "not of the form"),
+        (["--levels", "lr=1,a", "--levels", "batch=1"], "mixes 1 and 'a'"),
+        (["--out", "a.txt"], "must end in .toml"),
+        (["--kind", "function"], "needs neither"),
+        (["--minimise", "a", "--maximise", "b", "--levels", "lr=1", "--levels", "batch=1"],
+         "contradict"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_wrong_is_one_sentence_and_writes_nothing(
+    program: str, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["init", program, *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert not list(Path().glob("*.toml"))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("python train.py", "names no parameter"),
+        ("python 'train.py {lr}", "cannot be split"),
+        ("no-such-program {lr}", "no program 'no-such-program'"),
+        ("python {0}", "not a parameter name"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(
+    program: str, line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["init", line, "--levels", "lr=1"] if "{lr}" in line else ["init", line]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_levels_strategy_and_preset_of_a_sweep_file_change_by_options(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    levels = ["--levels", "lr=0.1,0.01", "--levels", "batch=16,32,64"]
+    assert command(["init", program, *levels, "--minimise", "loss"]) == 0
+    sweep = Path("sweep.toml")
+    sweep.write_text('strategy = "random"\n' + sweep.read_text())
+    assert command(["sweep", "sweep.toml", "--runs", "2", "--levels", "lr=0.5,0.2", "--json"]) == 0
+    capsys.readouterr()
+    assert opened(capsys)["steering"]["strategy"] == "random"
+    assert opened(capsys)["space"]["parameters"][0]["levels"] == [0.5, 0.2]
+    assert command(["sweep", "sweep.toml", "--levels", "z=1", "--json"]) == 2
+    assert "there is no parameter 'z'. Known: batch, lr." in capsys.readouterr().err
+    assert command(["sweep", "sweep.toml", "--runs", "2", "--preset", "copper", "--json"]) == 0
+    capsys.readouterr()
+    copper = opened(capsys)
+    assert copper["steering"]["strategy"] == "copper"
+    assert copper["steering"]["options"] == {"effects": "blocks"}
+    policy = copper["watch"]  # the name in a stored log
+    assert (policy["rule"], policy["warn_from"]) == ("paper", 0.7)
+    study = cl.study({"x": [1, 2]}, minimise="loss", preset="copper").session.experiment
+    assert study.steering.options == {"effects": "blocks"}
+    assert study.warning_policy.warn_from == 0.7
+    with pytest.raises(cl.AssistantError, match="no preset 'x'; choose from copper"):
+        cl.study({"x": [1, 2]}, minimise="loss", preset="x")  # type: ignore[arg-type]
+
+
+def opened(capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:  # type: ignore[type-arg]
+    """Return the opening event of the latest experiment."""
+    assert command(["events", "--kind", "ExperimentOpened", "--json"]) == 0
+    (event,) = json.loads(capsys.readouterr().out)["events"]
+    return dict(event)
