@@ -290,7 +290,7 @@ app = typer.Typer(
     "\n\nExit codes: 0 done; 1 internal error; 2 bad input; 3 no feasible configuration; "
     "4 the program failed (a sweep ends, or a dry run); 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

@@ -1,6 +1,9 @@
 """`copperline runs`: every run of an experiment with its reason, also as CSV and Parquet."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -79,3 +82,22 @@ def test_what_cannot_be_listed_is_one_sentence(
 def test_a_slip_of_the_name_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["runz"]) == 2
     assert "'runs'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("copperline run", "runs"),
+        ("copperline runs --pa", "--parquet"),
+        ("copperline workload d", "describe"),
+    ],
+)
+def test_the_shell_completes_commands_and_options(words: str, completed: str) -> None:
+    environment = os.environ | {
+        "_COPPERLINE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    program = [sys.executable, "-c", "from assistant.cli.main import main; main()"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert completed in done.stdout.split()
