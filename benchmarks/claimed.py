@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.claim_kinds import Claim, Command, Figures, Sentence, Table, Transcript
 
-README, BENCHMARKS = "README.md", "docs/explanation/benchmarks.md"
+README, BENCH = "README.md", "docs/explanation/benchmarks.md"
 CLOUDS = "docs/explanation/cloud-workloads.md"
 PLACING = "docs/explanation/placement.md"
-PLATFORM, PLATFORM_MODEL = "docs/howto/ai-platform.md", "docs/explanation/ai-platform.md"
+PLATFORM, AIOPS = "docs/howto/ai-platform.md", "docs/explanation/ai-platform.md"
 SERVICE = "docs/explanation/service.md"
 FLEETS, ANALYSTS = "docs/howto/gpu-fleet.md", "docs/howto/analysts.md"
 EFFECTS_PAGE, START_PAGE = "docs/howto/effects.md", "docs/howto/explain-a-start.md"
-LOG_TUTORIAL, APPLICATIONS = "docs/tutorial/job-log.md", "docs/reference/applications.md"
+LOG_TUTORIAL, TESTBED = "docs/tutorial/job-log.md", "docs/reference/applications.md"
 PAPER = "docs/explanation/paper.md"
 
 FIT = Command("benchmarks.aiops --part fit", "quick")
@@ -182,40 +182,40 @@ OUTSIDE = named(
 )
 CLAIMS: tuple[Claim, ...] = (
     Sentence(LOG_TUTORIAL, r"(\d+) x (\d+) x (\d+) = (8,\d+) combinations", None, paper_space),
-    Sentence(BENCHMARKS, r"least (\d+) times as fast as a scheduler .*? least (\d+) times as fast as "
+    Sentence(BENCH, r"least (\d+) times as fast as a scheduler .*? least (\d+) times as fast as "
              r"`interpreted`, and at least (\d+) times as fast as `process`", SPEED,
              compiled_over("plain SimPy", "interpreted", "process"), "at least"),
-    Table(BENCHMARKS, "| order | lublin_256", QUALITY),
-    Sentence(BENCHMARKS, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
+    Table(BENCH, "| order | lublin_256", QUALITY),
+    Sentence(BENCH, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
              r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
-    Table(BENCHMARKS, "| log, parameters | current", SWEEPS),
-    Table(BENCHMARKS, "| measured: runs of grasp", SEARCH_TABLES),
-    Table(BENCHMARKS, "| generated: runs of grasp", SEARCH),
-    Sentence(BENCHMARKS, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
-    Table(BENCHMARKS, "| F1, families left out", FORECAST),
-    Table(BENCHMARKS, "| End, families left out", FORECAST),
-    Table(BENCHMARKS, "| grasp: P(missed) by", FORECAST),
-    Sentence(BENCHMARKS, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
+    Table(BENCH, "| log, parameters | current", SWEEPS),
+    Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),
+    Table(BENCH, "| generated: runs of grasp", SEARCH),
+    Sentence(BENCH, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
+    Table(BENCH, "| F1, families left out", FORECAST),
+    Table(BENCH, "| End, families left out", FORECAST),
+    Table(BENCH, "| grasp: P(missed) by", FORECAST),
+    Sentence(BENCH, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
              COVERAGES),
-    Table(BENCHMARKS, "| F4: method", FORECAST),
-    Sentence(BENCHMARKS, r"at least (\d+) times the runs a second", STORE, OVER_OPTUNA, "at least"),
+    Table(BENCH, "| F4: method", FORECAST),
+    Sentence(BENCH, r"at least (\d+) times the runs a second", STORE, OVER_OPTUNA, "at least"),
     Sentence(SERVICE, r"at least (\d+) times as many runs", STORE, OVER_OPTUNA, "at least"),
     Sentence(SERVICE, r"at most (\d+) times as long with", STORE, ONCE_QUEUED, "at most"),
     Sentence(PLATFORM, r"Parameters \((7,\d+) combinations\)", None, platform_size),
     Sentence(PLATFORM, r"found (\d+) a day against ([\d,]+) of .*? training for (\d+), compute for "
              r"(\d+), `potential`, ([\d.]+), (\d+) days", OPERATIONS, platform_found),
-    Sentence(PLATFORM_MODEL, r"takes at most ([\d.]+) times as long as one of 10,000, and the process at "
-             r"most ([\d.]+) times as much memory", YEAR, BY_SIZE, "at most"),
-    Sentence(PLATFORM_MODEL, r"KS distance of ([\d.]+) of .*? ([\d.]+) % off on", FIT, fit_errors),
+    Sentence(AIOPS, r"takes at most ([\d.]+) times as long as one of 10,000, and the process "
+             r"at most ([\d.]+) times as much memory", YEAR, BY_SIZE, "at most"),
+    Sentence(AIOPS, r"KS distance of ([\d.]+) of .*? ([\d.]+) % off on", FIT, fit_errors),
     Transcript(PLATFORM, DAY),
     Table(PLACING, "| machines | placement | rule |", PLACEMENT, keys=3),
     Sentence(PLACING, r"slowdown is at most ([\d.]+) by every rule", PLACEMENT,
              extreme(max, "1000_", "_slowdown")),
     Table(PLACING, "| placement | GPUs held", OPENB),
     Table(PLACING, "| in fragments, at load", OPENB),
-    Sentence(FLEETS, r"60 of (\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the current "
-             r"configuration \((-[\d.]+) %\): (\d+) machines of 8 GPUs instead of (\d+)", FLEET,
-             fleet_found),
+    Sentence(FLEETS, r"60 of (\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the "
+             r"current configuration \((-[\d.]+) %\): (\d+) machines of 8 GPUs instead of (\d+)",
+             FLEET, fleet_found),
     Table(CLOUDS, "| next flavour", CLOUD),
     Table(CLOUDS, "| bin of the lifetime", CLOUD),
     Table(CLOUDS, "| Survival-MSE", CLOUD),
@@ -225,15 +225,15 @@ CLAIMS: tuple[Claim, ...] = (
     Transcript(README, STARTED),
     Transcript(EFFECTS_PAGE, SHOWN),
     Transcript(START_PAGE, EXPLAINED),
-    Table(BENCHMARKS, "| | promised | bounded slowdown ratio", FUTURES),
-    Sentence(APPLICATIONS, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
+    Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),
+    Sentence(TESTBED, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
              "`movement`", None, lambda _: testbeds()[::2]),
     Sentence(PAPER, r"`flood` for IFM, ([\d,]+); `scheduling` for SchedSim, ([\d,]+), .*? Maze "
              r"Runner, (\d+)\)", None, lambda _: testbeds()),
     Sentence(ANALYSTS, r"as a session's, at least (\d+) times as fast", EPISODE, episode_speedup,
              "at least"),
-    Sentence(BENCHMARKS, r"quantiles differ by at most ([\d.]+) % for gaps .*? at most ([\d.]+) % for "
+    Sentence(BENCH, r"quantiles differ by at most ([\d.]+) % for gaps .*? at most ([\d.]+) % for "
              r"run times if both .*? quantile of run times is ([\d.]+) % off", LUBLIN,
              quantile_errors),
-    Sentence(BENCHMARKS, r"rules` sets (\d+) figures .*? and (\d+) of the (\d+) that", RULES, OUTSIDE),
+    Sentence(BENCH, r"rules` sets (\d+) figures .*? and (\d+) of the (\d+) that", RULES, OUTSIDE),
 )  # fmt: skip

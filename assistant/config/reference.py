@@ -277,6 +277,13 @@ MEANINGS: dict[str, dict[str, str]] = {
 }
 """What each key means, by table; keys that several applications share stand in `SHARED`."""
 
+INTRODUCTION = (
+    "Every key is optional unless it is required by its table; an unknown one is refused. Paths "
+    "are relative to the file. Options of the command line overrule it. A duration is seconds or "
+    'a text such as `"90s"`, `"5m"`, `"2h"` or `"7d"`; a size is a text such as `"4 GiB"`. '
+    "`copperline init` writes a commented file."
+)
+
 EXAMPLE = """```toml
 name = "winter queue"
 runs = 60
@@ -310,10 +317,7 @@ def sweep_file_reference() -> str:
     parts = [
         "# Keys of a sweep file",
         "Generated from the config models: `python -m assistant.config.reference`.",
-        "Every key is optional unless it is required by its table; an unknown one is refused. "
-        "Paths are relative to the file. Options of the command line overrule it. A duration is "
-        'seconds or a text such as `"90s"`, `"5m"`, `"2h"` or `"7d"`; a size is a text such as '
-        '`"4 GiB"`. `copperline init` writes a commented file.',
+        INTRODUCTION,
         EXAMPLE,
     ]
     for table, model in TABLES.items():
@@ -352,21 +356,16 @@ def _default(value: Any) -> str:
 
 
 def _type(described: dict[str, Any], schema: dict[str, Any]) -> str:
-    if "$ref" in described:
-        return "table"
-    if "const" in described:
-        return f"`{described['const']}`"
-    if "enum" in described:
-        return ", ".join(f"`{one}`" for one in described["enum"])
     if "anyOf" in described:
         types = [_type(one, schema) for one in described["anyOf"] if one.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
     if described.get("type") == "array":
         return f"list of {_plural(_type(described.get('items', {}), schema))}"
-    if "type" not in described:
-        return "value"
+    if choices := described.get("enum") or ([described["const"]] if "const" in described else []):
+        return ", ".join(f"`{one}`" for one in choices)
     names = {"object": "table", "string": "text", "boolean": "`true` or `false`"}
-    return names.get(described["type"], described["type"]) + _bounds(described)
+    plain = "table" if "$ref" in described else str(described.get("type", "value"))
+    return names.get(plain, plain) + _bounds(described)
 
 
 def _plural(name: str) -> str:

@@ -19,6 +19,18 @@ from assistant.service.app import (
 
 Json = dict[str, Any]
 
+INTRODUCTION = (
+    "Generated from the service itself: `python -m assistant.service.reference`. The same as an "
+    "OpenAPI document is [openapi.json](../openapi.json).\n\n"
+    "Tokens are sent as `Authorization: Bearer TOKEN`. A refusal is a problem document (RFC 9457) "
+    "with a sentence in `detail` and a way out in `hint`. A repeated request with the same "
+    "`Idempotency-Key` has no second effect. A decision with `If-Match` is refused (412) if the "
+    "experiment has another version.\n\n"
+    "Any request may be refused with 400, 421, 431, 500 or 503; one that needs a token with 401, "
+    "403 or 429; one with a body or parameters with 408, 413, 415 or 422; one that changes "
+    "something with 507 if the disk is full. Other refusals stand with their route."
+)
+
 USUAL = {str(one) for one in (*EVERYWHERE, *BEHIND_A_TOKEN, *WITH_A_BODY, *THAT_CHANGES)}
 """Statuses of refusals that the page explains once."""
 
@@ -30,15 +42,7 @@ def rest_reference() -> str:
     document: Json = json.loads(openapi_text())
     parts = [
         "# Routes of the service",
-        "Generated from the service itself: `python -m assistant.service.reference`. The same as an "
-        "OpenAPI document is [openapi.json](../openapi.json).",
-        "Tokens are sent as `Authorization: Bearer TOKEN`. A refusal is a problem document (RFC "
-        "9457) with a sentence in `detail` and a way out in `hint`. A repeated request with the "
-        "same `Idempotency-Key` has no second effect. A decision with `If-Match` is refused (412) if "
-        "the experiment has another version.",
-        "Any request may be refused with 400, 421, 431, 500 or 503; one that needs a token with 401, "
-        "403 or 429; one with a body or parameters with 408, 413, 415 or 422; one that changes "
-        "something with 507 if the disk is full. Other refusals stand with their route.",
+        INTRODUCTION,
     ]
     by_tag: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
@@ -46,7 +50,7 @@ def rest_reference() -> str:
             if method in operations:
                 tag = operations[method].get("tags", ["service"])[0]
                 by_tag.setdefault(tag, []).append(
-                    _operation(f"{method.upper()} {path}", operations[method], document)
+                    _operation(f"{method.upper()} {path}", operations[method])
                 )
     for tag, operations_of_tag in by_tag.items():
         parts += [f"## {tag.capitalize()}", *operations_of_tag]
@@ -57,7 +61,7 @@ def rest_reference() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _operation(title: str, operation: Json, document: Json) -> str:
+def _operation(title: str, operation: Json) -> str:
     parts = [f"### `{title}`", _plain(operation.get("description") or operation["summary"])]
     queries = [
         f"`{one['name']}`{_meaning(one)}"
@@ -117,19 +121,16 @@ def _fields(schema: Json, document: Json) -> str:
 
 def _type(described: Json, document: Json) -> str:
     if "$ref" in described:
-        name = described["$ref"].rpartition("/")[2]
-        if document["components"]["schemas"].get(name, {}).get("properties") and name[-2:] == "In":
-            return f"[{name}](#{name.lower()})"
-        return name
-    if "enum" in described:
-        return ", ".join(f"`{one}`" for one in described["enum"])
-    if "const" in described:
-        return f"`{described['const']}`"
+        name = str(described["$ref"].rpartition("/")[2])
+        fields = document["components"]["schemas"].get(name, {}).get("properties")
+        return f"[{name}](#{name.lower()})" if fields and name.endswith("In") else name
     if "anyOf" in described:
         types = [_type(one, document) for one in described["anyOf"] if one.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
     if described.get("type") == "array":
         return f"list of {_type(described.get('items', {}), document)}"
+    if choices := described.get("enum") or ([described["const"]] if "const" in described else []):
+        return ", ".join(f"`{one}`" for one in choices)
     return str(described.get("type", "value"))
 
 
