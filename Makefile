@@ -55,7 +55,7 @@ docs: $(VENV)/.ready-docs  ## build the documentation site into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-pictures: $(VENV)/.ready-dev  ## draw the pictures of README and docs anew, from the real programs
+pictures: $(VENV)/.ready-docs  ## draw the pictures of README and docs anew, from the real programs
 	$(BIN)/python docs/pictures/draw_runs.py
 	$(BIN)/python docs/pictures/draw_gallery.py
 	$(BIN)/python docs/pictures/draw_steering.py
