@@ -198,7 +198,6 @@ CLAIMS: tuple[Claim, ...] = (
     Sentence(BENCH, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
              COVERAGES),
     Table(BENCH, "| F4: method", FORECAST),
-    Sentence(BENCH, r"at least (\d+) times the runs a second", STORE, OVER_OPTUNA, "at least"),
     Sentence(SERVICE, r"at least (\d+) times as many runs", STORE, OVER_OPTUNA, "at least"),
     Sentence(SERVICE, r"at most (\d+) times as long with", STORE, ONCE_QUEUED, "at most"),
     Sentence(PLATFORM, r"Parameters \((7,\d+) combinations\)", None, platform_size),

@@ -48,6 +48,7 @@ NO_MEASUREMENTS: dict[str, str] = {
     "docs/reference/browser.md": "20 5,000 8,800 300,000",
     "docs/reference/effects.md": "0.05 0.5 0.95 0.975 1.5 2.5",
     "docs/reference/engines.md": "10",
+    "docs/reference/gallery.md": "100",
     "docs/reference/hooks.md": "2 30 2,000",
     "docs/reference/placements.md": "0.95",
     "docs/reference/policies.md": "1 1.1 22.05 30 60 100 25,600 86,400 530,000 6,860,000",
