@@ -55,6 +55,7 @@ PAGES = (
     "workload",
 )  # fmt: skip
 
+RETURNS = (Spec, "Spec")
 Drawn = dict[tuple[str, str], Spec]
 
 
@@ -66,7 +67,7 @@ def record() -> tuple[Drawn, dict[tuple[str, str], str]]:
         module = importlib.import_module(f"{charts.__name__}.{info.name}")
         for name, function in inspect.getmembers(module, inspect.isfunction):
             is_own = function.__module__ == module.__name__ and not name.startswith("_")
-            if is_own and name not in PARTS and function.__annotations__.get("return") == Spec:
+            if is_own and name not in PARTS and function.__annotations__.get("return") in RETURNS:
                 key = info.name, name
                 purposes[key] = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
                 setattr(module, name, _recorded(function, key, drawn))
