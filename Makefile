@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo app test soak lint types contracts pytest wheel clean help
+.PHONY: demo app test soak docs pictures lint types contracts pytest wheel clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -22,6 +22,11 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.ready-dev: $(VENV)/.ready
 	@echo "Installing the development tools ..."
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.ready-docs: $(VENV)/.ready-dev
+	@echo "Installing the documentation tools ..."
+	@$(PIP) --editable '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
@@ -46,7 +51,16 @@ pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; ski
 	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
 	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 tests --durations=10
 
-soak: $(VENV)/.ready-dev  ## what is long by nature: crash points, fuzzing, whole logs, full sizes; the quick claims of the docs
+docs: $(VENV)/.ready-docs  ## build the documentation site into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+pictures: $(VENV)/.ready-docs  ## draw the pictures of README and docs anew, from the real programs
+	$(BIN)/python docs/pictures/draw_runs.py
+	$(BIN)/python docs/pictures/draw_gallery.py
+	$(BIN)/python docs/pictures/draw_steering.py
+
+soak: $(VENV)/.ready-dev docs  ## what is long by nature: crash points, fuzzing, whole logs, full sizes; the quick claims of the docs, and their site
 	$(BIN)/python -m benchmarks.claims --quick
 	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" --durations=10
 	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 tests --durations=10
@@ -55,4 +69,4 @@ wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean:  ## remove the environment and what was built
-	rm -rf $(VENV) dist copperline-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist docs/_build copperline-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The claims of README.md and docs/*.md, each with the command that measures it again.
+"""The claims of README.md and docs, each with the command that measures it again.
 
 A number stands in its document only; here stands where, and what measures it. Whoever adds a
 figure to a document adds a line here, or leaves the figure out.
@@ -8,9 +8,15 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.claim_kinds import Claim, Command, Figures, Sentence, Table, Transcript
 
-README, GUIDE, PLATFORM = "README.md", "docs/guide.md", "docs/ai_platform.md"
-CLOUDS, SERVICE, SHARING = "docs/clouds.md", "docs/service.md", "docs/sharing_gpus.md"
-PLACING = "docs/placement.md"
+README, BENCH = "README.md", "docs/explanation/benchmarks.md"
+CLOUDS = "docs/explanation/cloud-workloads.md"
+PLACING = "docs/explanation/placement.md"
+PLATFORM, AIOPS = "docs/howto/ai-platform.md", "docs/explanation/ai-platform.md"
+SERVICE = "docs/explanation/service.md"
+FLEETS, ANALYSTS = "docs/howto/gpu-fleet.md", "docs/howto/analysts.md"
+EFFECTS_PAGE, START_PAGE = "docs/howto/effects.md", "docs/howto/explain-a-start.md"
+LOG_TUTORIAL, TESTBED = "docs/tutorial/job-log.md", "docs/reference/applications.md"
+PAPER = "docs/explanation/paper.md"
 
 FIT = Command("benchmarks.aiops --part fit", "quick")
 FLEET = Command("assistant.cli sweep placement --runs 60 --json", "quick")
@@ -25,9 +31,12 @@ SHOWN = Command(
     "--strategy copper\n"
     "assistant.cli effects\n"
     "assistant.cli effects --pair popsize,maxiter\n"
-    "assistant.cli effects --missing method,popsize\n"
-    "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078",
+    "assistant.cli effects --missing method,popsize",
     "quick",
+)
+STARTED = Command("assistant.cli demo\nassistant.cli init\nassistant.cli sweep sweep.toml", "quick")
+EXPLAINED = Command(
+    "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078", "quick"
 )
 EPISODE = Command("benchmarks.agents --part episode")
 OPENB = Command("benchmarks.openb --data {data}/openb")
@@ -172,57 +181,58 @@ OUTSIDE = named(
     "rules: checks", "rules: outside of their 95 % interval", "rules: checks of random figures"
 )
 CLAIMS: tuple[Claim, ...] = (
-    Sentence(README, r"(\d+) x (\d+) x (\d+) = (8,\d+) combinations", None, paper_space),
-    Sentence(README, r"least (\d+) times as fast as a scheduler .*? least (\d+) times as fast as "
+    Sentence(LOG_TUTORIAL, r"(\d+) x (\d+) x (\d+) = (8,\d+) combinations", None, paper_space),
+    Sentence(BENCH, r"least (\d+) times as fast as a scheduler .*? least (\d+) times as fast as "
              r"`interpreted`, and at least (\d+) times as fast as `process`", SPEED,
              compiled_over("plain SimPy", "interpreted", "process"), "at least"),
-    Table(README, "| order | lublin_256", QUALITY),
-    Sentence(README, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
+    Table(BENCH, "| order | lublin_256", QUALITY),
+    Sentence(BENCH, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
              r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
-    Table(README, "| log, parameters | current", SWEEPS),
-    Table(README, "| measured: runs of grasp", SEARCH_TABLES),
-    Table(README, "| generated: runs of grasp", SEARCH),
-    Sentence(README, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
-    Table(README, "| F1, families left out", FORECAST),
-    Table(README, "| End, families left out", FORECAST),
-    Table(README, "| grasp: P(missed) by", FORECAST),
-    Sentence(README, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
+    Table(BENCH, "| log, parameters | current", SWEEPS),
+    Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),
+    Table(BENCH, "| generated: runs of grasp", SEARCH),
+    Sentence(BENCH, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
+    Table(BENCH, "| F1, families left out", FORECAST),
+    Table(BENCH, "| End, families left out", FORECAST),
+    Table(BENCH, "| grasp: P(missed) by", FORECAST),
+    Sentence(BENCH, r"runs needed holds (\d+) %, that of the best at the end (\d+) %", FORECAST,
              COVERAGES),
-    Table(README, "| F4: method", FORECAST),
-    Sentence(README, r"at least (\d+) times the runs a second", STORE, OVER_OPTUNA, "at least"),
+    Table(BENCH, "| F4: method", FORECAST),
     Sentence(SERVICE, r"at least (\d+) times as many runs", STORE, OVER_OPTUNA, "at least"),
     Sentence(SERVICE, r"at most (\d+) times as long with", STORE, ONCE_QUEUED, "at most"),
     Sentence(PLATFORM, r"Parameters \((7,\d+) combinations\)", None, platform_size),
     Sentence(PLATFORM, r"found (\d+) a day against ([\d,]+) of .*? training for (\d+), compute for "
              r"(\d+), `potential`, ([\d.]+), (\d+) days", OPERATIONS, platform_found),
-    Sentence(PLATFORM, r"takes at most ([\d.]+) times as long as one of 10,000, and the process at "
-             r"most ([\d.]+) times as much memory", YEAR, BY_SIZE, "at most"),
-    Sentence(PLATFORM, r"KS distance of ([\d.]+) of .*? ([\d.]+) % off on", FIT, fit_errors),
+    Sentence(AIOPS, r"takes at most ([\d.]+) times as long as one of 10,000, and the process "
+             r"at most ([\d.]+) times as much memory", YEAR, BY_SIZE, "at most"),
+    Sentence(AIOPS, r"KS distance of ([\d.]+) of .*? ([\d.]+) % off on", FIT, fit_errors),
     Transcript(PLATFORM, DAY),
     Table(PLACING, "| machines | placement | rule |", PLACEMENT, keys=3),
     Sentence(PLACING, r"slowdown is at most ([\d.]+) by every rule", PLACEMENT,
              extreme(max, "1000_", "_slowdown")),
-    Table(SHARING, "| placement | GPUs held", OPENB),
-    Table(SHARING, "| in fragments, at load", OPENB),
-    Sentence(SHARING, r"(\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the current "
-             r"configuration \((-[\d.]+) %\): (\d+) machines of 8 GPUs instead of (\d+)", FLEET,
-             fleet_found),
+    Table(PLACING, "| placement | GPUs held", OPENB),
+    Table(PLACING, "| in fragments, at load", OPENB),
+    Sentence(FLEETS, r"60 of (\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the "
+             r"current configuration \((-[\d.]+) %\): (\d+) machines of 8 GPUs instead of (\d+)",
+             FLEET, fleet_found),
     Table(CLOUDS, "| next flavour", CLOUD),
     Table(CLOUDS, "| bin of the lifetime", CLOUD),
     Table(CLOUDS, "| Survival-MSE", CLOUD),
     Table(CLOUDS, "| arrivals in 90 %", CLOUD),
     Table(CLOUDS, "| cores in use", DEMAND),
     Table(CLOUDS, "| first failure", PACKING, keys=2),
-    Transcript(GUIDE, SHOWN),
-    Table(GUIDE, "| | promised | bounded slowdown ratio", FUTURES),
-    Sentence(GUIDE, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
+    Transcript(README, STARTED),
+    Transcript(EFFECTS_PAGE, SHOWN),
+    Transcript(START_PAGE, EXPLAINED),
+    Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),
+    Sentence(TESTBED, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
              "`movement`", None, lambda _: testbeds()[::2]),
-    Sentence(GUIDE, r"`flood` for IFM, ([\d,]+); `scheduling` for SchedSim, ([\d,]+), .*? Maze "
+    Sentence(PAPER, r"`flood` for IFM, ([\d,]+); `scheduling` for SchedSim, ([\d,]+), .*? Maze "
              r"Runner, (\d+)\)", None, lambda _: testbeds()),
-    Sentence(GUIDE, r"as a session's, at least (\d+) times as fast", EPISODE, episode_speedup,
+    Sentence(ANALYSTS, r"as a session's, at least (\d+) times as fast", EPISODE, episode_speedup,
              "at least"),
-    Sentence(GUIDE, r"quantiles differ by at most ([\d.]+) % for gaps .*? at most ([\d.]+) % for "
+    Sentence(BENCH, r"quantiles differ by at most ([\d.]+) % for gaps .*? at most ([\d.]+) % for "
              r"run times if both .*? quantile of run times is ([\d.]+) % off", LUBLIN,
              quantile_errors),
-    Sentence(GUIDE, r"rules` sets (\d+) figures .*? and (\d+) of the (\d+) that", RULES, OUTSIDE),
+    Sentence(BENCH, r"rules` sets (\d+) figures .*? and (\d+) of the (\d+) that", RULES, OUTSIDE),
 )  # fmt: skip

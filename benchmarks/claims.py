@@ -1,4 +1,4 @@
-"""Every figure of README.md and docs/*.md, claimed beside measured.
+"""Every figure of README.md and docs, claimed beside measured.
 
 ``python -m benchmarks.claims`` runs the command behind every claim of `benchmarks.claimed` and
 compares what it measures with the number that is read from the document itself. ``--quick`` takes

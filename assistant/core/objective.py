@@ -145,7 +145,7 @@ class Constraint:
             )
 
     def violation(self, measures: Mapping[str, Measure]) -> float:
-        """Return by how much a bound is violated, divided by max(|bound|, 1); 0 if it is met."""
+        """Return by how much a bound is violated, over ``max(|bound|, 1)``; 0 if it is met."""
         if self.measure in measures and measures[self.measure] is None:
             return 0.0
         value = _number(measures, self.measure)

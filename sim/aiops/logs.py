@@ -308,7 +308,9 @@ def read_logs(path: Path) -> PlatformLogs:
         raise TraceError(path, expected=f"it is not a log of tasks ({error}).") from None
     for name in NEEDED:
         if name not in table.column_names:
-            raise TraceError(path, expected=f"a column '{name}' is needed; see the guide.")
+            raise TraceError(
+                path, expected=f"a column '{name}' is needed; see docs/howto/ai-platform.md."
+            )
     if not table.num_rows:
         raise TraceError(path, expected="it contains no tasks.")
     numbers = {name: _numbers(table, name, path) for name in NUMBERS}

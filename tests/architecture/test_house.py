@@ -10,6 +10,8 @@ import pytest
 
 from assistant.cli.main import COMMANDS, DeferredCommand
 from assistant.cli.reference import command_reference
+from assistant.config.reference import MEANINGS, SHARED, TABLES, sweep_file_reference
+from assistant.service.reference import rest_reference
 
 
 def test_the_streamlit_script_only_wires(repository: Path) -> None:
@@ -50,16 +52,28 @@ def test_heavy_libraries_stay_out_of_cold_imports(
     assert done.stdout.strip() == "[]"
 
 
-def test_the_links_of_the_readme_exist(repository: Path) -> None:
-    readme = (repository / "README.md").read_text()
-    for target in re.findall(r"\]\(([^)#]+)\)", readme):
-        if not target.startswith("http"):
-            assert (repository / target).exists(), target
-
-
 def test_the_reference_of_commands_is_the_help_of_the_commands(repository: Path) -> None:
     page = repository / "docs" / "reference" / "cli.md"
     assert page.read_text() == command_reference(), "python -m assistant.cli.reference > docs/..."
+
+
+def test_the_reference_of_sweep_files_is_the_config_models(repository: Path) -> None:
+    page = repository / "docs" / "reference" / "sweep-file.md"
+    text = sweep_file_reference()
+    assert page.read_text() == text, "python -m assistant.config.reference > docs/..."
+
+
+def test_every_key_of_a_sweep_file_has_a_meaning_and_no_other() -> None:
+    assert MEANINGS.keys() == TABLES.keys()
+    for table, model in TABLES.items():
+        keys = set(model.model_fields)
+        assert set(MEANINGS[table]) <= keys, table
+        assert keys <= {*MEANINGS[table], *SHARED}, table
+
+
+def test_the_reference_of_routes_is_the_service(repository: Path) -> None:
+    page = repository / "docs" / "reference" / "rest.md"
+    assert page.read_text() == rest_reference(), "python -m assistant.service.reference > docs/..."
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -112,7 +126,7 @@ def test_every_registered_name_is_documented(repository: Path) -> None:
     from strategies import STRATEGIES
 
     docs = (repository / "README.md").read_text() + "".join(
-        path.read_text() for path in (repository / "docs").glob("*.md")
+        path.read_text() for path in sorted((repository / "docs").rglob("*.md"))
     )
     policies = (*BACKFILLS, *ORDERS, *TASK_ORDERS, *PLACEMENTS)
     registered = (*presets(), *APPLICATIONS, *EXECUTORS, *policies, *AGENTS)
@@ -128,7 +142,8 @@ def test_constraints_are_plain_pins_of_every_dependency(repository: Path) -> Non
     import tomllib
 
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["dev"] + extras["docs"]
     for requirement in wanted:
         name = re.split(r"[<>=\[]", requirement)[0].lower()
         assert name in pinned, name

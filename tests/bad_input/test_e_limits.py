@@ -112,7 +112,7 @@ def test_e74_a_scratch_folder_goes_with_the_run_that_filled_it(tmp_path: Path) -
 
 @linux
 def test_e75_what_it_writes_elsewhere_is_not_prevented(tmp_path: Path) -> None:
-    """As docs/guide.md says: it runs with the rights of who starts it."""
+    """As docs/howto/limit-resources.md says: it runs with the rights of who starts it."""
     elsewhere = tmp_path / "elsewhere"
     (tmp_path / "in").mkdir()
     command = python(f"open({str(elsewhere)!r}, 'w'); print(1)", cwd=str(tmp_path / "in"))

@@ -60,7 +60,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture(scope="module")
 def page(repository: Path) -> str:
-    text = (repository / "docs" / "adapters.md").read_text()
+    text = (repository / "docs" / "howto" / "http-program.md").read_text()
     return text.split("## Copperline calls your program")[1].split("\n## ")[0]
 
 

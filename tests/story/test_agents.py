@@ -57,8 +57,8 @@ def test_a_study_of_budgets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert Path("out/study.toml").read_text() == BUDGETS
 
 
-def test_the_studies_of_the_guide_are_studies(repository: Path) -> None:
-    text = (repository / "docs" / "guide.md").read_text().split("## Simulated analysts")[1]
+def test_the_studies_of_the_page_are_studies(repository: Path) -> None:
+    text = (repository / "docs" / "howto" / "analysts.md").read_text()
     of_figure_6, of_budgets = (part.split("```")[0] for part in text.split("```toml\n")[1:3])
     Path("six.toml").write_text(of_figure_6)
     Path("seven.toml").write_text(of_figure_6 + of_budgets)

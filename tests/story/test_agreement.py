@@ -249,17 +249,18 @@ levels = [0, 60]
     assert failed["duration_s"] < 30
 
 
-def test_the_agreement_of_the_readme_is_kept(cli: Cli, tmp_path: Path, repository: Path) -> None:
-    readme = (repository / "README.md").read_text()
-    (tmp_path / "bench.sh").write_text(_block(readme, "Your own program", "sh"))
-    program = _block(readme, "Your own program", "toml").replace("runs = 20\n", "")
-    (tmp_path / "bench.toml").write_text(_block(readme, "The SLA", "toml") + program)
+def test_the_limits_of_the_page_are_kept(cli: Cli, tmp_path: Path, repository: Path) -> None:
+    tutorial = (repository / "docs/tutorial/own-program.md").read_text()
+    page = (repository / "docs/howto/limits.md").read_text()
+    (tmp_path / "bench.sh").write_text(_block(tutorial, "sh"))
+    program = _block(tutorial, "toml").replace("runs = 20\n", "")
+    (tmp_path / "bench.toml").write_text(_block(page, "toml") + program)
     code, out, err = cli("sweep", "bench.toml", "--json")
     assert code == 0, err
     told = terms(out)
     assert set(told) == {"runs", "deadline", "cost", "run_limit", "goal"}
     assert told["goal"]["limit"] == 350
-    by_options = readme.split("The same as options: `")[1].split("`")[0].split()
+    by_options = page.split("The same as options: `")[1].split("`")[0].split()
     (tmp_path / "bare.toml").write_text("runs = 20\n" + program)
     code, again, err = cli("sweep", "bare.toml", *by_options, "--cost-unit", "EUR", "--json")
     assert code == 0, err
@@ -268,6 +269,5 @@ def test_the_agreement_of_the_readme_is_kept(cli: Cli, tmp_path: Path, repositor
     }
 
 
-def _block(readme: str, title: str, language: str) -> str:
-    section = readme.split(f"\n## {title}\n")[1].split("\n## ", maxsplit=1)[0]
-    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)[0]
+def _block(page: str, language: str) -> str:
+    return str(re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0])

@@ -39,7 +39,7 @@ def solve(threads: int, mode: str) -> dict[str, float]:
 
 
 def blocks(repository: Path) -> dict[str, str]:
-    page = (repository / "docs" / "adapters.md").read_text()
+    page = (repository / "docs" / "howto" / "http-program.md").read_text()
     asking = page[page.index("## Your program asks Copperline") :]
     found = re.findall(r"```(json|sh|js)\n(.*?)```", asking, re.DOTALL)
     assert [kind for kind, _ in found] == ["json", "sh", "js"]

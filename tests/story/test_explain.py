@@ -151,7 +151,7 @@ def test_what_cannot_be_explained_is_refused_in_a_sentence(
     assert out == ""
 
 
-def test_the_guide_shows_what_is_printed(
+def test_the_page_shows_what_is_printed(
     repository: Path,
     shared_data: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,8 +159,8 @@ def test_the_guide_shows_what_is_printed(
 ) -> None:
     monkeypatch.chdir(shared_data / "swf")
     monkeypatch.setenv("COLUMNS", "110")
-    guide = (repository / "docs" / "guide.md").read_text()
-    command, _, shown = guide.partition("$ copperline simulate ")[2].partition("\n")
+    page = (repository / "docs" / "howto" / "explain-a-start.md").read_text()
+    command, _, shown = page.partition("$ copperline simulate ")[2].partition("\n")
     assert run(["simulate", *command.replace("../shared/data/swf/", "").split()]) == 0
     printed = "".join(f"{line.rstrip()}\n" for line in capsys.readouterr().out.splitlines())
     assert printed == shown.partition("```")[0]

@@ -111,9 +111,9 @@ def test_the_line_of_a_sweep_has_the_chance_once_there_is_one(tmp_path: Path) ->
 
 
 @pytest.mark.soak
-def test_the_readme_prints_what_it_says(tmp_path: Path, repository: Path) -> None:
-    section = (repository / "README.md").read_text().split("## Will I make it?", 1)[1]
-    found = re.search(r"```python\n(.*?)```\s*```\n(.*?)```", section, re.DOTALL)
+def test_the_page_prints_what_it_says(tmp_path: Path, repository: Path) -> None:
+    page = (repository / "docs/howto/forecast.md").read_text()
+    found = re.search(r"```python\n(.*?)```\s*```text\n(.*?)```", page, re.DOTALL)
     assert found is not None
     (tmp_path / "forecast.py").write_text(found[1])
     done = subprocess.run(

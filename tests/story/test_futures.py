@@ -97,13 +97,12 @@ def test_the_template_says_how(tmp_path: Path) -> None:
     assert build_sweep(check_settings(tables, "x")).application.name == "scheduling"
 
 
-def test_the_guide_shows_settings_and_a_script_that_are_right(
+def test_the_page_shows_settings_and_a_script_that_are_right(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    guide = (repository / "docs/guide.md").read_text()
-    section = guide.split("### Futures instead of one log")[1].split("\n### ")[0]
+    section = (repository / "docs/howto/futures.md").read_text()
     blocks = dict(re.findall(r"```(\w+)\n(.*?)```", section, re.DOTALL))
-    chosen = check_settings(tomllib.loads(blocks["toml"]), "the guide").application
+    chosen = check_settings(tomllib.loads(blocks["toml"]), "the page").application
     assert isinstance(chosen, SchedulingSettings)
     assert chosen.futures is not None
     assert (chosen.futures.aggregate, chosen.futures.quantile) == ("quantile", 0.9)

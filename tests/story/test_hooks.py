@@ -244,8 +244,7 @@ def test_hooks_can_be_tried(cli: Cli, sweep_file: Path) -> None:
 
 
 def test_every_field_and_variable_is_documented(repository: Path, sweep_file: Path) -> None:
-    section = (repository / "docs" / "guide.md").read_text().split("\n## Hooks", 1)[1]
-    section = section.split("\n## ", 1)[0]
+    section = (repository / "docs/reference/hooks.md").read_text()
     built = build_sweep(check_settings(read_settings(sweep_file), "here"))
     experiment = open_sweep(built, MemoryStore(), "week", "").experiment
     for notice in (of_test(experiment, kind, 0.0) for kind in KINDS):
@@ -260,10 +259,10 @@ def test_every_field_and_variable_is_documented(repository: Path, sweep_file: Pa
         assert f"`{key}`" in section, key
 
 
-def test_the_readmes_hooks_are_read(repository: Path) -> None:
-    readme = (repository / "README.md").read_text().split("## While nobody watches", 1)[1]
-    snippet = readme.split("```toml\n", 1)[1].split("```", 1)[0]
-    hooks = check_settings(tomllib.loads(snippet), "README").hooks.build()
+def test_the_hooks_of_the_page_are_read(repository: Path) -> None:
+    page = (repository / "docs/howto/hooks.md").read_text()
+    snippet = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    hooks = check_settings(tomllib.loads(snippet), "the page").hooks.build()
     assert hooks.kinds == KINDS
     assert hooks.on_finish[0] == "sh"
     assert hooks.timeout_s == 30.0

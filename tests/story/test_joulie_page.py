@@ -13,11 +13,11 @@ def test_the_page_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = (repository / "docs" / "joulie.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    page = (repository / "docs" / "howto" / "joulie.md").read_text()
+    _, code = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     monkeypatch.chdir(tmp_path)
     found: dict[str, object] = {}
-    exec(compile(code, "docs/joulie.md", "exec"), found)
+    exec(compile(code, "docs/howto/joulie.md", "exec"), found)
     said = capsys.readouterr().out
     assert said.startswith("Fitted to joulie")
     assert "mean_inter_arrival_sec" in said

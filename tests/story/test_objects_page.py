@@ -10,9 +10,9 @@ from sim.api import LiveCluster, LiveInstance, LiveJob, LiveMachine, LiveTask
 
 
 def test_the_example_runs(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (repository / "docs/strategies_as_objects.md").read_text()
+    text = (repository / "docs/howto/placement-object.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    exec(compile(code, "docs/strategies_as_objects.md", "exec"), {})
+    exec(compile(code, "docs/howto/placement-object.md", "exec"), {})
     machines, makespan, series = capsys.readouterr().out.splitlines()
     assert machines == "[0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1] [105.0, 40.0]"
     assert makespan == "105.0"
@@ -20,7 +20,7 @@ def test_the_example_runs(repository: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_the_page_names_is_there(repository: Path) -> None:
-    text = (repository / "docs/strategies_as_objects.md").read_text()
+    text = (repository / "docs/howto/placement-object.md").read_text()
     rows = dict(re.findall(r"^\| (?:the |an |a )(\w+) \| (.*) \|$", text, re.M))
     views = {
         "cluster": LiveCluster, "machine": LiveMachine, "task": LiveTask, "job": LiveJob,

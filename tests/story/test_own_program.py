@@ -1,4 +1,4 @@
-"""A program of one's own, from `copperline init` or the README to a report."""
+"""A program of one's own, from `copperline init` or the tutorial to a report."""
 
 import json
 import re
@@ -67,12 +67,13 @@ def test_init_overwrites_nothing(cli: Cli, tmp_path: Path) -> None:
 
 
 def _snippets(repository: Path) -> dict[str, str]:
-    readme = (repository / "README.md").read_text()
-    section = readme.split("## Your own program", 1)[1].split("\n## ", 1)[0]
-    return dict(re.findall(r"```(\w+)\n(.*?)```", section, re.DOTALL))
+    tutorial = (repository / "docs/tutorial/own-program.md").read_text()
+    page = (repository / "docs/howto/python-function.md").read_text()
+    blocks = re.findall(r"```(\w+)\n(.*?)```", tutorial + page, re.DOTALL)
+    return dict(reversed(blocks))  # the first of each language
 
 
-def test_the_readmes_shell_script_is_steered(cli: Cli, tmp_path: Path, repository: Path) -> None:
+def test_the_tutorials_shell_script_is_steered(cli: Cli, tmp_path: Path, repository: Path) -> None:
     snippets = _snippets(repository)
     assert len((snippets["sh"] + snippets["toml"]).splitlines()) < 20
     (tmp_path / "bench.sh").write_text(snippets["sh"])
@@ -88,7 +89,7 @@ def test_the_readmes_shell_script_is_steered(cli: Cli, tmp_path: Path, repositor
 
 
 @pytest.mark.soak
-def test_the_readmes_python_function_is_steered(tmp_path: Path, repository: Path) -> None:
+def test_the_python_function_of_the_page_is_steered(tmp_path: Path, repository: Path) -> None:
     source = _snippets(repository)["python"]
     assert len(source.splitlines()) < 20
     (tmp_path / "tune.py").write_text(source)

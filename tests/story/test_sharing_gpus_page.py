@@ -11,14 +11,14 @@ from assistant.config.sweep_file import check_settings
 
 
 def blocks(repository: Path, kind: str) -> list[str]:
-    page = (repository / "docs" / "sharing_gpus.md").read_text()
+    page = (repository / "docs" / "howto" / "gpu-fleet.md").read_text()
     return re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
 
 
 def test_its_python_runs(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = blocks(repository, "python")
     found: dict[str, Any] = {}
-    exec(compile(code, "docs/sharing_gpus.md", "exec"), found)
+    exec(compile(code, "docs/howto/gpu-fleet.md", "exec"), found)
     cost, fragmented = map(float, capsys.readouterr().out.split())
     assert cost == found["measures"]["cost"] > 0
     assert 0 < fragmented < 1

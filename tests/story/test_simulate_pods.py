@@ -134,8 +134,8 @@ def test_options_of_placing_need_machines_and_machines_need_pods(cli: Cli) -> No
     assert "have no tasks; leave it out" in err
 
 
-def test_the_command_of_the_guide_runs(cli: Cli, repository: Path) -> None:
-    section = (repository / "docs" / "guide.md").read_text().split("\n## Tasks on machines\n")[1]
+def test_the_command_of_the_page_runs(cli: Cli, repository: Path) -> None:
+    section = (repository / "docs" / "howto" / "place-tasks.md").read_text()
     listed = section.split("```csv\n", 1)[1].split("```", 1)[0]
     command = section.split("```sh\n", 1)[1].split("```", 1)[0].split()
     Path("machines.csv").write_text(listed)

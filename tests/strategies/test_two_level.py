@@ -166,12 +166,12 @@ def test_a_relation_too_long_to_write_is_refused() -> None:
         _ = design.defining_relation
 
 
-def test_the_guides_lines_print_what_they_say(
+def test_the_lines_of_the_page_print_what_they_say(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    guide = (repository / "docs" / "guide.md").read_text()
+    page = (repository / "docs" / "reference" / "strategies.md").read_text()
     (snippet,) = re.findall(
-        r"```python\n(from strategies import two_level_design\n.*?)```", guide, re.S
+        r"```python\n(from strategies import two_level_design\n.*?)```", page, re.S
     )
     exec(snippet, {})
     printed = capsys.readouterr().out.splitlines()

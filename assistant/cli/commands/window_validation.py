@@ -202,7 +202,9 @@ HowManyPackings = Annotated[
 ]
 Knob = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="With --train: option of the fit; see the guide."),
+    typer.Option(
+        metavar="NAME=VALUE", help="With --train: option of the fit; see the documentation."
+    ),
 ]
 Page = Annotated[
     Path | None,

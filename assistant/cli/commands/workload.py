@@ -247,7 +247,7 @@ def capacity(
     ] = "three_stage",
     knob: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Option of the fit; see the guide."),
+        typer.Option(metavar="NAME=VALUE", help="Option of the fit; see the documentation."),
     ] = None,
     leave_out: Annotated[int, typer.Option(help="Leave out the log's first N jobs.", min=0)] = 0,
     begin: Annotated[

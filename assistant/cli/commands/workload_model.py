@@ -86,7 +86,7 @@ def fit(
     to: ToModel,
     knob: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Option of the fit; see the guide."),
+        typer.Option(metavar="NAME=VALUE", help="Option of the fit; see the documentation."),
     ] = None,
     leave_out: LeaveOut = 0,
     begin: From = "0s",
@@ -349,7 +349,9 @@ def share(
     ] = None,
     knob: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Option of the fit of three_stage; see the guide."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Option of the fit of three_stage; see the documentation."
+        ),
     ] = None,
     first: First = None,
     reading: ReadingRule = None,

@@ -110,7 +110,7 @@ def _generator() -> Generator:
     name = st.selectbox(
         "Generator", list(generators_by_name),
         key=f"{_GENERATION_KEY}-generator", persist_state="session",
-        help="The guide describes them, under *Workloads of your own making*.",
+        help="The documentation describes them, under *Generators of workloads*.",
     )  # fmt: skip
     st.caption(escape_markdown(generators_by_name[name].summary))
     return generators_by_name[name]

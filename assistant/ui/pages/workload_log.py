@@ -118,7 +118,7 @@ def _reading(key: str) -> dict[str, str]:
         rules = st.multiselect(
             "Rules other than the defaults", names, key=f"{key}-reading", persist_state="session",
             placeholder="none: jobs that never ran are dropped, anomalies are refused or noted",
-            help="The guide describes each rule, under *Rules for reading logs*.",
+            help="The documentation describes each rule, under *Rules for reading logs*.",
         )  # fmt: skip
     reading: dict[str, str] = {}
     for text in rules:
