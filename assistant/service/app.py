@@ -124,7 +124,10 @@ def _waits(session: Session, how: AutoSteering) -> bool:
 PUBLIC = ("/health",)
 MOST_BYTES = 64 * 1024 * 1024  # of bodies with many results or events
 FORGET_AFTER_S = 3600.0
-LIMITS = ServiceLimits(rules=(BodyRule("/import", MOST_BYTES), BodyRule("/events", MOST_BYTES)))
+MOST_WAITING = 512  # of requests that look on, and of decisions
+LIMITS = ServiceLimits(
+    waiting=MOST_WAITING, rules=(BodyRule("/import", MOST_BYTES), BodyRule("/events", MOST_BYTES))
+)
 
 
 @dataclass(frozen=True, slots=True)
