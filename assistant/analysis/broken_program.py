@@ -6,7 +6,7 @@ be impossible, and the search learns to avoid it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run
@@ -44,7 +44,10 @@ def broken_program(experiment: Experiment) -> str | None:
     """
     if _may_fail(experiment):
         return None
-    own = [run for run in experiment.runs if run.source != "imported"]
+    first = experiment.baseline
+    if (first is None or first.outcome is not None) and _any_completed(_own(experiment)):
+        return None  # the usual case, without going through all runs
+    own = list(_own(experiment))
     recent = [run for run in own if run.id not in experiment.over_before_reopening]
     failed = _failed_baseline(experiment, recent)
     if failed is not None:
@@ -94,6 +97,10 @@ def advice(failure: str) -> str:
     text = failure.lower()
     matching = (words for pattern, words in _ADVICE if re.search(pattern, text))
     return next(matching, "Repair the program or its settings")
+
+
+def _own(experiment: Experiment) -> Iterator[Run]:
+    return (run for run in experiment.runs if run.source != "imported")
 
 
 def _may_fail(experiment: Experiment) -> bool:

@@ -16,6 +16,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.objective import LIMIT, Goal
 from assistant.core.run import Outcome, Run
 from strategies import Configuration, Level, Observation
+from strategies.data.learning_sample import LEARNT_RUNS, MOST_REPLICATES, sample_positions
 from strategies.doe.coverage import (
     BlockCompletion,
     EstimationTarget,
@@ -123,6 +124,24 @@ def response_observations(
     return tuple(observations)
 
 
+def sample_of_effects(
+    experiment: Experiment, observations: Sequence[Observation]
+) -> tuple[Observation, ...]:
+    """Return the observations that effects are estimated from: all, or `LEARNT_RUNS` of them.
+
+    The sample has the current configuration, the best one and the newest, and is evenly spread over
+    the time otherwise: to take more of the best runs would bias the estimates.
+    """
+    baseline = experiment.opened.baseline
+    positions = sample_positions(
+        observations,
+        LEARNT_RUNS,
+        n_best=MOST_REPLICATES,
+        always=() if baseline is None else (baseline,),
+    )
+    return tuple(observations[i] for i in positions)
+
+
 Verdict = Literal["better", "worse"]
 
 
@@ -215,6 +234,8 @@ class EffectsReport:
     Args:
         unit: its unit; sums of squares and mean squares have its square.
         goal: direction that is better; None if neither is.
+        n_runs: runs that the effects are estimated from, of ``n_of`` that could be: a sample where
+            these are very many, see `sample_of_effects`. The coverage is that of all.
         main: main effects, the largest range first. The ranges are always those of the additive
             model, also where interactions are in the model of the tests and changes.
         contrasts: single degrees of freedom on one scale, in the order of ``main``, interactions
@@ -231,6 +252,7 @@ class EffectsReport:
     unit: str
     goal: Goal | None
     n_runs: int
+    n_of: int
     error: ErrorEstimate
     main: tuple[MainEffect, ...]
     interactions: tuple[InteractionEffect, ...]
@@ -272,7 +294,8 @@ def effects_report(
     Raises StrategyError: a name that is no parameter, or a model with too many columns.
     """
     looked_at = response or first_response(experiment)
-    history = response_observations(experiment, looked_at, only)
+    every = response_observations(experiment, looked_at, only)
+    history = sample_of_effects(experiment, every)
     model = FactorialModel.fit(experiment.space, history, pairs)
     additive = FactorialModel.fit(experiment.space, history) if pairs else model
     sign = looked_at.sign
@@ -292,6 +315,7 @@ def effects_report(
         unit=looked_at.unit,
         goal=looked_at.goal,
         n_runs=model.n,
+        n_of=len(every),
         error=model.error,
         main=_main(experiment, model, additive, looked_at),
         interactions=tuple(
@@ -304,7 +328,7 @@ def effects_report(
         half_normal=half_normal(contrasts),
         lack_of_fit=lack_of_fit(model),
         prediction=press_statistic(model),
-        coverage=measure_coverage(experiment.space, history),
+        coverage=measure_coverage(experiment.space, every),
         r_squared=_r_squared(model) if model.residual_df else None,
         residual_df=model.residual_df,
     )
@@ -313,7 +337,8 @@ def effects_report(
 def parameter_ranges(experiment: Experiment) -> dict[str, float]:
     """Return the range of each parameter's main effect by name, without unknown ones."""
     try:
-        model = FactorialModel.fit(experiment.space, response_observations(experiment))
+        history = sample_of_effects(experiment, response_observations(experiment))
+        model = FactorialModel.fit(experiment.space, history)
     except AnalysisError:
         return {}
     return {entry.parameter: entry.value for entry in model.ranges if entry.value is not None}

@@ -246,6 +246,8 @@ def _cautions(experiment: Experiment, sla: Sla) -> tuple[str, ...]:
 def _reached_by(experiment: Experiment, sla: Sla) -> int | None:
     if sla.goal is None:
         return None
+    if sla.goal == experiment.sla.goal:
+        return None if experiment.goal_run is None else experiment.goal_run.id
     run = first_to_reach(experiment.runs, experiment.opened.objective, sla.goal)
     return None if run is None else run.id
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, median
 
 import numpy as np
@@ -28,9 +29,11 @@ N_STEPS = 3  # Results next to the best whose mean distance from it is the size 
 LEAST_STEP = 0.02  # Smallest step as a share of the spread, where the top results are equal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ForecastEvidence:
     """Features of the results so far from which the forecast is computed.
+
+    Not slotted: what a fan of forecasts needs again and again is cached on first use.
 
     Args:
         size: combinations of the open levels.
@@ -49,18 +52,33 @@ class ForecastEvidence:
         """Number of ended runs."""
         return len(self.in_order)
 
-    @property
+    @cached_property
     def stale(self) -> float:
         """Share of the runs since the last improvement, 0 to 1, its own run counted."""
         return stale_share(self.in_order)
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """Median loss minus best loss; a tenth of the range of the losses if that is 0."""
         best = self.losses[0]
-        return (median(self.losses) - best) or 0.1 * (self.losses[-1] - best)
+        return (self.middle - best) or 0.1 * (self.losses[-1] - best)
 
-    @property
+    @cached_property
+    def middle(self) -> float:
+        """Median loss."""
+        return median(self.losses)
+
+    @cached_property
+    def array(self) -> Floats:
+        """The losses, float64 [n]."""
+        return np.array(self.losses)
+
+    @cached_property
+    def distinct(self) -> float:
+        """Share of different losses."""
+        return len(np.unique(self.array)) / len(self.losses)
+
+    @cached_property
     def tail(self) -> float:
         """Relative size of the worst losses: ln(0.01 + (worst - median) / spread).
 
@@ -69,9 +87,9 @@ class ForecastEvidence:
         """
         if self.spread <= 0:
             raise ValueError("equal results have no tail")
-        return math.log(0.01 + (self.losses[-1] - median(self.losses)) / self.spread)
+        return math.log(0.01 + (self.losses[-1] - self.middle) / self.spread)
 
-    @property
+    @cached_property
     def step(self) -> float:
         """Mean difference between the best loss and the next three; 0 if all losses are equal.
 
@@ -183,7 +201,7 @@ def features(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
     reach = evidence.reach
     if reach is None or evidence.silence:
         raise ValueError("too little evidence for a forecast")
-    losses = np.array(evidence.losses)
+    losses = evidence.array
     best, middle = float(losses[0]), float(np.median(losses))
     target = reach.target(-goal)
     n_levels = np.array(reach.n_levels, dtype=np.float64)
@@ -192,7 +210,7 @@ def features(evidence: ForecastEvidence, goal: float) -> dict[str, float]:
         "stale": evidence.stale,
         "tail": evidence.tail,
         "exponent": _exponent(losses),
-        "distinct": len(np.unique(losses)) / len(losses),
+        "distinct": evidence.distinct,
         "covered": (middle - best) / max(middle - goal, 1e-12),
         "reach": min(max(reach.beyond(target), -SOLVED), 1.0),
         "count": reach.ln_count(target),

@@ -62,10 +62,12 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
 def _measured_mean(experiment: Experiment, region: Region) -> float:
     """Return the mean measured quality of the region's runs, constraints not counted in."""
     knowledge, radius = experiment.knowledge, experiment.warning_policy.regions.radius
+    configurations = [observation.configuration for observation in knowledge.observations]
+    contained = region.contains_each(knowledge.space, configurations, radius)
     inside = [
         observation.quality
-        for observation in knowledge.observations
-        if region.contains(knowledge.space, observation.configuration, radius)
+        for observation, is_inside in zip(knowledge.observations, contained, strict=True)
+        if is_inside
     ]
     return math.fsum(inside) / len(inside)
 

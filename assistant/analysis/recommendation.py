@@ -27,7 +27,6 @@ from strategies import (
     ScalarisedStrategy,
     Strategy,
     Suggestion,
-    choose,
     confirmations,
     make_strategy,
     strategy_entry,
@@ -64,7 +63,7 @@ class Recommendation:
 
 def recommend(experiment: Experiment) -> Recommendation | None:
     """Return the recommended configuration; None while no feasible result is known."""
-    choice = _choice(experiment)
+    choice = experiment.choice
     if choice is None:
         return None
     objective, summaries = experiment.opened.objective, experiment.summaries
@@ -91,7 +90,7 @@ def confirming(experiment: Experiment, n: int) -> tuple[Suggestion, ...]:
             repeat are closed or excluded by now.
         OptionError: ``n`` is no whole number of at least 1.
     """
-    choice = _choice(experiment)
+    choice = experiment.choice
     if choice is None:
         why = (
             "no run has a result" if experiment.best is None else "no result meets every constraint"
@@ -129,7 +128,7 @@ def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | N
     """
     if limit is None or not left or not experiment.is_noisy:
         return False
-    choice = _choice(experiment)
+    choice = experiment.choice
     if choice is None or not confirmations(choice, 1, experiment.space):
         return False
     if limit >= KEPT_FROM and confirmed_last(experiment) < KEPT_RUNS:
@@ -140,8 +139,11 @@ def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | N
 
 def is_exhausted(experiment: Experiment) -> bool:
     """Return whether every allowed configuration has a run."""
+    n_allowed = experiment.space.count_allowed()
+    if n_allowed is None or n_allowed > experiment.n_configurations:
+        return False  # saves going through all of them
     n_tried, _ = experiment.tried
-    return n_tried == experiment.space.count_allowed()
+    return n_tried == n_allowed
 
 
 def confirmed_last(experiment: Experiment) -> int:
@@ -154,14 +156,8 @@ def confirmed_last(experiment: Experiment) -> int:
     return n
 
 
-def _choice(experiment: Experiment) -> Choice | None:
-    failed = {failure.configuration for failure in experiment.knowledge.failures}
-    observations = experiment.knowledge.observations
-    return choose(observations, experiment.opened.deterministic, failed)
-
-
 def _can_confirm(experiment: Experiment) -> bool:
-    choice = _choice(experiment)
+    choice = experiment.choice
     return choice is not None and bool(confirmations(choice, 1, experiment.space))
 
 
@@ -209,7 +205,7 @@ def _why(experiment: Experiment) -> str:
 
 
 def _n_failed(experiment: Experiment, configuration: Configuration) -> str:
-    n = sum(run.configuration == configuration for run in experiment.runs_in(RunState.FAILED))
+    n = sum(run.state is RunState.FAILED for run in experiment.runs_of(configuration))
     return "once" if n == 1 else f"{n} times"
 
 
@@ -250,7 +246,7 @@ def goal_to_confirm(experiment: Experiment) -> Run | None:
     run = experiment.goal_run
     if run is None or not experiment.is_noisy or not experiment.space.is_allowed(run.configuration):
         return None
-    n = sum(candidate.configuration == run.configuration for candidate in experiment.runs)
+    n = len(experiment.runs_of(run.configuration))
     return run if n <= KEPT_RUNS else None
 
 

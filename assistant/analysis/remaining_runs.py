@@ -23,6 +23,7 @@ from assistant.core.forecast import Interval, Term, TermForecast
 from assistant.core.run import Run, RunState
 from assistant.core.sla import Sla, cost_of
 from strategies import strategy_entry
+from strategies.data.learning_sample import LEARNT_RUNS
 
 Floats = NDArray[np.float64]
 
@@ -65,10 +66,12 @@ class DurationModel:
         """Fit the distribution to the times of ended and running runs; None if no run has ended.
 
         ``over`` are the seconds of the ended runs, oldest first, with ``costs`` in the same order
-        (empty if unknown); ``going`` are the elapsed seconds of each running run.
+        (empty if unknown); ``going`` are the elapsed seconds of each running run. Of very many
+        runs only the newest `LEARNT_RUNS` count: the weight of older ones is 0.
         """
         if not over:
             return None
+        over, costs = over[-LEARNT_RUNS:], costs[-LEARNT_RUNS:]
         seconds = np.maximum(np.asarray(over, dtype=np.float64), LEAST_S)
         n = len(seconds)
         weights = 0.5 ** (np.arange(n)[::-1] / HALF_LIFE)
@@ -306,7 +309,7 @@ def _free(experiment: Experiment) -> int | None:
     if allowed is None:
         return None
     over = {run.configuration for run in experiment.runs if run.ended_s is not None}
-    return max(0, allowed - sum(map(experiment.space.is_allowed, over)))
+    return max(0, allowed - experiment.space.count_allowed_of(over))
 
 
 def _until(sums: Floats | None, limit: float) -> Floats | None:

@@ -54,6 +54,7 @@ SHARED: dict[str, str] = {
 MEANINGS: dict[str, dict[str, str]] = {
     "": {
         "name": "of the experiment; the file's name if left out",
+        "preset": "`copper` is the paper's loop: strategy, blocks, warnings from 70 % on",
         "seed": "of all random choices of the sweep",
         "runs": "the budget; 60 if neither runs nor a deadline nor a cost limit is set",
         "initial": "first runs, before results decide",

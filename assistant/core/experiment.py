@@ -53,24 +53,27 @@ from assistant.core.run import (
     ConfigurationSummary,
     Run,
     RunState,
-    best_of,
     best_so_far,
-    configuration_summaries,
     first_to_reach,
-    knowledge_of,
     measured_s,
     pareto_front_of,
 )
-from assistant.core.sla import AutoSteering, Spending, Steering, spending
+from assistant.core.run_index import RunIndex
+from assistant.core.sla import AutoSteering, Spending, Steering, Tariff, cost_of, spending_of
 from strategies import (
     AnovaModel,
+    Choice,
     Configuration,
+    Failure,
     Knowledge,
     Level,
+    Noise,
     Observation,
     UntriedPredictions,
+    choose,
     estimate_noise,
 )
+from strategies.data.learning_sample import LearningSample
 
 QUEUED, RUNNING = RunState.QUEUED, RunState.RUNNING
 
@@ -159,6 +162,10 @@ def _in(run: Run, *states: RunState) -> Run:
 RUN_EVENTS = get_args(RunEvent)
 WORKER_EVENTS = get_args(WorkerEvent)
 SETTING_EVENTS = (SteeringChanged, BudgetChanged, WarningPolicyChanged, SpaceChanged)
+RESULT_EVENTS = (
+    RunCompleted, RunStopped, RunFailed, RunCancelled, RunRated, SpaceChanged, BudgetChanged,
+)  # fmt: skip
+"""Events that change results, or what they mean; all others leave what is derived from results."""
 
 
 class Experiment:
@@ -172,6 +179,9 @@ class Experiment:
         self.n_events = 1
         self.version = 1
         self._runs: dict[int, Run] = {}
+        self._index = RunIndex()
+        self._costs: dict[int, float | None] = {}  # of ended runs by `_costs_by`
+        self._costs_by: Tariff | None = None
         self._batches: list[BatchSuggested] = []
         self._finished: ExperimentFinished | None = None
         self._warnings: list[MissWarning] = []
@@ -203,11 +213,13 @@ class Experiment:
             experiment.apply(event)
         return experiment
 
-    def apply(self, event: Event) -> None:  # noqa: PLR0912 - a case for each event
+    def apply(self, event: Event) -> None:  # noqa: PLR0912, PLR0915 - a case for each event
         """Apply one event, or raise ExperimentError and leave the state unchanged."""
         match event:
             case _ if isinstance(event, RUN_EVENTS):
-                self._runs[event.run_id] = reduce_run(self._runs, event)
+                before, after = self._runs.get(event.run_id), reduce_run(self._runs, event)
+                self._index.update(before, after)
+                self._runs[event.run_id] = after
             case BatchSuggested():
                 self._apply_batch(event)
             case ForecastChecked(check=check):
@@ -222,7 +234,7 @@ class Experiment:
                 self._expire_warning()
                 self._checks.clear()
                 if sla.goal != self.sla.goal:
-                    self.goal_set_after = len(self.runs_in(RunState.COMPLETED, RunState.FAILED))
+                    self.goal_set_after = self.n_in(RunState.COMPLETED, RunState.FAILED)
                 self.sla = sla
             case WarningPolicyChanged(warning_policy=policy):
                 self._expire_warning()
@@ -252,7 +264,8 @@ class Experiment:
             self.settings_changed_s = event.at_s
         self.n_events += 1
         self.version += not isinstance(event, WORKER_EVENTS)
-        for derived in _DERIVED:
+        is_result = isinstance(event, RESULT_EVENTS)
+        for derived in _DERIVED if is_result else _DERIVED_FROM_ALL:
             self.__dict__.pop(derived, None)
 
     def _apply_batch(self, event: BatchSuggested) -> None:
@@ -289,7 +302,7 @@ class Experiment:
         if event.space.lineage != self.opened.space.lineage:
             raise ExperimentError("the lineage of the space of an experiment cannot change")
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Run, ...]:
         """All runs in the order of their submission."""
         return tuple(self._runs.values())
@@ -315,31 +328,49 @@ class Experiment:
         """Return the run with number ``run_id``, or raise ExperimentError if there is none."""
         return find_run(self._runs, run_id)
 
-    @property
+    @cached_property
     def waiting(self) -> tuple[Run, ...]:
         """Waiting runs that are not held, highest priority first, then by number."""
-        return tuple(waiting_runs(self._runs.values()))
+        return tuple(waiting_runs(self._open_runs))
+
+    @property
+    def _open_runs(self) -> list[Run]:
+        return [self._runs[run_id] for run_id in sorted(self._index.open_ids)]
 
     def runs_in(self, *states: RunState) -> tuple[Run, ...]:
         """Return the runs in any of the given states, oldest first."""
-        return tuple(run for run in self._runs.values() if run.state in states)
+        is_open = set(states) <= {QUEUED, RUNNING}
+        runs = self._open_runs if is_open else self._runs.values()
+        return tuple(run for run in runs if run.state in states)
+
+    def n_in(self, *states: RunState) -> int:
+        """Return the number of runs in any of the given states."""
+        return sum(self._index.n_in[state] for state in states)
+
+    def runs_of(self, configuration: Configuration) -> tuple[Run, ...]:
+        """Return all runs of a configuration, oldest first."""
+        return tuple(self._runs[i] for i in self._index.by_configuration.get(configuration, ()))
 
     @property
     def n_charged(self) -> int:
         """Number of runs that count against the budget, by `Run.is_charged`."""
-        return sum(run.is_charged for run in self._runs.values())
+        return self._index.n_charged
 
     @property
     def tried(self) -> tuple[int, int]:
         """Numbers of configurations with a run: how many are allowed now, and how many not."""
-        ever = {run.configuration for run in self._runs.values()}
-        n_allowed = sum(map(self.space.is_allowed, ever))
-        return n_allowed, len(ever) - n_allowed
+        n_allowed = self.space.count_allowed_of(self._index.by_configuration)
+        return n_allowed, self.n_configurations - n_allowed
+
+    @property
+    def n_configurations(self) -> int:
+        """Number of configurations with a run."""
+        return len(self._index.by_configuration)
 
     @property
     def n_ended(self) -> int:
         """Number of ended runs that count against the budget."""
-        return sum(run.is_charged and run.ended_s is not None for run in self._runs.values())
+        return self._index.n_ended
 
     @property
     def runs_left(self) -> int | None:
@@ -357,18 +388,20 @@ class Experiment:
     @property
     def known_measures(self) -> frozenset[str] | None:
         """Names of the measures in the results so far; None before the first result."""
-        outcomes = [run.outcome for run in self._runs.values() if run.outcome is not None]
-        return (
-            frozenset(name for outcome in outcomes for name in outcome.measures)
-            if outcomes
-            else None
-        )
+        return frozenset(self._index.measures) if self._index.observations else None
 
     @cached_property
     def spending(self) -> Spending | None:
         """Cost of the ended runs; None without a tariff."""
         tariff = self.sla.tariff
-        return None if tariff is None else spending(self.runs, self.space.values, tariff)
+        if tariff is None:
+            return None
+        if tariff != self._costs_by:
+            self._costs, self._costs_by = {}, tariff
+        for run in self._runs.values():
+            if run.id not in self._costs and run.ended_s is not None and run.source != "imported":
+                self._costs[run.id] = cost_of(run, self.space.values, tariff)
+        return spending_of(self._costs.values())
 
     @property
     def cost(self) -> float | None:
@@ -413,6 +446,7 @@ class Experiment:
         for name, value in vars(self).items():
             if name.startswith("_") and isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
+        other._index = self._index.copied()
         for event in events:
             other.apply(event)
         return other
@@ -431,36 +465,70 @@ class Experiment:
         """The latest batch while none of its suggestions is submitted, otherwise None."""
         if not self._batches or not self._batches[-1].suggestions:
             return None
-        number = self._batches[-1].number
-        acted = any(run.batch == number for run in self._runs.values())
-        return None if acted else self._batches[-1]
+        return None if self._batches[-1].number in self._index.batches else self._batches[-1]
 
     @property
     def confidence(self) -> float | None:
         """Share of suggestions submitted unchanged, 0 to 1; None before the first submission."""
-        acted = {run.batch for run in self._runs.values() if run.batch is not None}
+        acted = self._index.batches
         offered = sum(len(b.suggestions) for b in self._batches if b.number in acted)
-        taken = sum(
-            run.batch is not None and run.source in ("initial", "suggested", "replicate")
-            for run in self._runs.values()
+        return self._index.n_taken / offered if offered else None
+
+    @cached_property
+    def observations(self) -> tuple[Observation, ...]:
+        """All completed runs as observations, in the order of their submission."""
+        return tuple(observation for _, observation in sorted(self._index.observations.items()))
+
+    @cached_property
+    def failures(self) -> tuple[Failure, ...]:
+        """Failed runs; each counts until a later run of its configuration completes."""
+        failed = [self._runs[run_id] for run_id in sorted(self._index.failed_ids)]
+        return tuple(
+            Failure(run.configuration, run.failure)
+            for run in failed
+            if run.failure is not None and self._completed_last(run.configuration) < run.id
         )
-        return taken / offered if offered else None
+
+    def _completed_last(self, configuration: Configuration) -> int:
+        """Return the number of the last completed run of a configuration, 0 without one."""
+        summary = self._index.summaries.get(configuration)
+        return 0 if summary is None else summary.runs[-1].id
+
+    @cached_property
+    def learning_sample(self) -> LearningSample:
+        """Ended runs that models are fitted to: all of them, or a sample of very many."""
+        baseline = self.opened.baseline
+        always = () if baseline is None else (baseline,)
+        return LearningSample.of(self.observations, self.failures, always)
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        """Input of strategies: completed, failed, pending and proposed configurations."""
+        """Input of strategies: ended runs to learn from, pending and proposed configurations."""
+        sample, by_configuration = self.learning_sample, self._index.by_configuration
         proposed = {
             suggestion.configuration
             for batch in self._batches
             if batch.number not in self._superseded
             for suggestion in batch.suggestions
+            if suggestion.configuration not in by_configuration
         }
-        return knowledge_of(self.space, self._runs.values(), proposed)
+        n_not_wanted = self.n_in(RunState.CANCELLED)
+        not_wanted = self.runs_in(RunState.CANCELLED) if n_not_wanted else ()
+        queued = {run.configuration for run in (*self.runs_in(QUEUED), *not_wanted)}
+        return Knowledge(
+            space=self.space,
+            observations=sample.observations,
+            failures=sample.failures,
+            pending=frozenset(queued | proposed),
+            running=tuple(run.configuration for run in self.runs_in(RUNNING)),
+            others=sample.left_out,
+            n_others=sample.n_left_out,
+        )
 
     @cached_property
     def submitted_knowledge(self) -> Knowledge:
         """Input of strategies like `knowledge`, but only queued configurations are pending."""
-        queued = {run.configuration for run in self.runs_in(RunState.QUEUED)}
+        queued = {run.configuration for run in self.runs_in(QUEUED)}
         return replace(self.knowledge, pending=frozenset(queued))
 
     @property
@@ -475,9 +543,11 @@ class Experiment:
     @cached_property
     def measured_anova(self) -> AnovaModel | None:
         """ANOVA model of the measured qualities; None before the first result."""
-        measured = self.measured
-        exact = self.is_noisy is False
-        return AnovaModel(self.space, measured, exact=exact) if measured else None
+        if not self.observations:
+            return None
+        observations = self.learning_sample.observations
+        measured = [Observation(each.configuration, each.quality) for each in observations]
+        return AnovaModel(self.space, measured, exact=self.is_noisy is False)
 
     @cached_property
     def reach(self) -> UntriedPredictions | None:
@@ -487,11 +557,12 @@ class Experiment:
     @cached_property
     def summaries(self) -> Mapping[Configuration, ConfigurationSummary]:
         """Summary of every configuration with a completed run, by configuration."""
-        return configuration_summaries(self._runs.values())
+        by_first_run = sorted(self._index.summaries.items(), key=lambda entry: entry[1].run.id)
+        return dict(by_first_run)
 
     def summary(self, run: Run) -> ConfigurationSummary | None:
         """Return the summary of a run's configuration; None without a completed run."""
-        return self.summaries.get(run.configuration)
+        return self._index.summaries.get(run.configuration)
 
     @property
     def best(self) -> Run | None:
@@ -500,7 +571,7 @@ class Experiment:
         Ranked by feasibility, then by the mean quality of its runs. With two measures only the
         first counts; `front` has the trade-offs.
         """
-        leader = best_of(self.summaries.values())
+        leader = self._index.leader
         return None if leader is None else leader.run
 
     @property
@@ -518,8 +589,8 @@ class Experiment:
         If that run failed, it is the first one that completed, as after a repair of the program.
         """
         configuration = self.opened.baseline
-        same = (run for run in self._runs.values() if run.configuration == configuration)
-        first = None if configuration is None else next(same, None)
+        same = iter(() if configuration is None else self.runs_of(configuration))
+        first = next(same, None)
         if first is None or first.failure is None:
             return first
         return next((run for run in same if run.outcome is not None), first)
@@ -529,12 +600,27 @@ class Experiment:
         """Whether results vary between replicates, as declared or measured; None if unknown."""
         if self.opened.deterministic is not None:
             return not self.opened.deterministic
-        noise = estimate_noise(self.knowledge.observations)
-        return None if noise is None else noise.variance > 0
+        return None if self.noise is None else self.noise.variance > 0
+
+    @cached_property
+    def noise(self) -> Noise | None:
+        """Run-to-run variance among replicates; None without any."""
+        replicated = sorted(self._index.replicated, key=lambda c: self._index.summaries[c].run.id)
+        return estimate_noise(
+            self._index.observations[run.id]
+            for configuration in replicated
+            for run in self._index.summaries[configuration].runs
+        )
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """Configuration to recommend, of all completed runs; None without a feasible result."""
+        failed = {failure.configuration for failure in self.failures}
+        return choose(self.observations, self.opened.deterministic, failed)
 
     def free_in(self, batch: BatchSuggested) -> list[int]:
         """Return positions (from 0) of the suggestions in a batch that can still be submitted."""
-        configurations = {run.configuration for run in self._runs.values()}
+        configurations = self._index.by_configuration
         return [
             position
             for position, suggestion in enumerate(batch.suggestions)
@@ -549,3 +635,5 @@ class Experiment:
 _DERIVED = tuple(
     name for name, value in vars(Experiment).items() if isinstance(value, cached_property)
 )
+_DERIVED_FROM_ALL = ("runs", "waiting", "knowledge", "submitted_knowledge")
+"""Names of what is derived from more than the results."""

@@ -12,10 +12,7 @@ from typing import Literal
 from assistant.core.objective import Measure, Objective
 from strategies import (
     Configuration,
-    Failure,
-    Knowledge,
     Observation,
-    ParameterSpace,
     pareto_front,
     rank_key,
 )
@@ -151,7 +148,7 @@ class ConfigurationSummary:
     @property
     def rank(self) -> tuple[object, ...]:
         """Sort key of summaries (greater is better), with feasible ones first."""
-        return rank_key(self._observation)
+        return rank_key(self.outcome)
 
     @property
     def _observation(self) -> Observation:
@@ -230,33 +227,6 @@ def in_order_of_completion(runs: Iterable[Run]) -> list[Run]:
     return sorted(ended, key=lambda run: (run.ended_s or 0.0, run.id))
 
 
-def knowledge_of(
-    space: ParameterSpace, runs: Iterable[Run], proposed: Iterable[Configuration]
-) -> Knowledge:
-    """Return the input of strategies: completed, failed, running and pending configurations.
-
-    A failure counts until a later run of its configuration completes, as after a repair.
-    """
-    all_runs = tuple(runs)
-    submitted = {run.configuration for run in all_runs}
-    open_or_not_wanted = (RunState.QUEUED, RunState.CANCELLED)
-    queued = {run.configuration for run in all_runs if run.state in open_or_not_wanted}
-    completed_last = {run.configuration: run.id for run in all_runs if run.outcome is not None}
-    return Knowledge(
-        space=space,
-        observations=tuple(
-            observation for run in all_runs if (observation := observation_of(run)) is not None
-        ),
-        failures=tuple(
-            Failure(run.configuration, run.failure)
-            for run in all_runs
-            if run.failure is not None and completed_last.get(run.configuration, 0) < run.id
-        ),
-        pending=frozenset(queued | (set(proposed) - submitted)),
-        running=tuple(run.configuration for run in all_runs if run.state is RunState.RUNNING),
-    )
-
-
 def summarise_configuration(runs: Sequence[Run]) -> ConfigurationSummary:
     """Return the summary of one configuration from its completed runs (at least one)."""
     outcomes = [run.outcome for run in runs if run.outcome is not None]
@@ -308,17 +278,29 @@ def first_to_reach(runs: Iterable[Run], objective: Objective, goal: float) -> Ru
     It is the earliest run at which the mean of its configuration reached the goal, among the
     configurations whose mean still does.
     """
-    ended = in_order_of_completion(runs)
     grouped: dict[Configuration, list[Run]] = {}
-    first: dict[Configuration, Run] = {}
-    for run in ended:
-        repeats = grouped.setdefault(run.configuration, [])
-        repeats.append(run)
-        if reaches(summarise_configuration(repeats).outcome, objective, goal):
-            first.setdefault(run.configuration, run)
+    for run in runs:
+        if run.outcome is not None:
+            grouped.setdefault(run.configuration, []).append(run)
     reaching_runs = [
-        run
-        for configuration, run in first.items()
-        if reaches(summarise_configuration(grouped[configuration]).outcome, objective, goal)
+        first
+        for repeats in grouped.values()
+        if (first := _first_of(repeats, objective, goal)) is not None
     ]
-    return reaching_runs[0] if reaching_runs else None
+    return next(iter(in_order_of_completion(reaching_runs)), None)
+
+
+def _first_of(repeats: Sequence[Run], objective: Objective, goal: float) -> Run | None:
+    """Return the run at which the mean of one configuration reached the goal, if it still does."""
+    if len(repeats) == 1:
+        outcome = repeats[0].outcome
+        return repeats[0] if outcome is not None and reaches(outcome, objective, goal) else None
+    ended = in_order_of_completion(repeats)
+    if not reaches(summarise_configuration(ended).outcome, objective, goal):
+        return None
+    so_far = (ended[:n] for n in range(1, len(ended) + 1))
+    return next(
+        part[-1]
+        for part in so_far
+        if reaches(summarise_configuration(part).outcome, objective, goal)
+    )

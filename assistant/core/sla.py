@@ -378,16 +378,8 @@ def cost_of(
     return tariff.cost(values_of(run.configuration), measures, run.duration_s)
 
 
-def spending(
-    runs: Iterable[Run],
-    values_of: Callable[[Configuration], Mapping[str, Level]],
-    tariff: Tariff,
-) -> Spending:
-    """Return the cost of all ended runs that were not imported."""
-    costs = [
-        cost_of(run, values_of, tariff)
-        for run in runs
-        if run.ended_s is not None and run.source != "imported"
-    ]
-    known_costs = [cost for cost in costs if cost is not None]
-    return Spending(math.fsum(known_costs), len(known_costs), len(costs) - len(known_costs))
+def spending_of(costs: Iterable[float | None]) -> Spending:
+    """Return the sum of costs of runs, of which some may be unknown (None)."""
+    all_costs = tuple(costs)
+    known_costs = [cost for cost in all_costs if cost is not None]
+    return Spending(math.fsum(known_costs), len(known_costs), len(all_costs) - len(known_costs))

@@ -129,13 +129,15 @@ PUBLIC = ("/health",)
 MOST_BYTES = 64 * 1024 * 1024  # of bodies with many results or events
 FORGET_AFTER_S = 3600.0
 OUTPUT_BYTES = 4 * 1024 * 1024  # of bodies with the output of a run: JSON escapes its characters
+MOST_WAITING = 512  # of requests that look on, and of decisions
 LIMITS = ServiceLimits(
+    waiting=MOST_WAITING,
     rules=(
         BodyRule("/import", MOST_BYTES),
         BodyRule("/events", MOST_BYTES),
         BodyRule("/result", OUTPUT_BYTES),
         BodyRule("/output", OUTPUT_BYTES),
-    )
+    ),
 )
 
 

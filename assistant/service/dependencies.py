@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Header, Path, Request
 
 from assistant.service.api_tokens import Role
@@ -16,19 +17,25 @@ from assistant.service.experiment_service import ExperimentService, IdempotentRe
 from assistant.service.observability import MetricsRegistry, annotate_request
 from assistant.service.problems import refusal
 from assistant.service.server import DrainState
+from assistant.service.shared_views import SharedAnswers
 
+T = TypeVar("T")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 WORK_THREADS = 16
 WATCH_THREADS = 4
-_TAG = re.compile(r'"([0-9]{1,15})"')
+VIEW_THREADS = 8
+ANALYSIS_THREADS = 2
+_TAG = re.compile(r'"([0-9]{1,15})(?:\.[0-9a-f]{1,16})?"')
+"""A version in quotes, or an ETag, which has a digest of the answer behind the version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
     """Objects shared by all routes of the app, such as the experiment service and the metrics.
 
-    ``work`` and ``watch`` are threads of their own for workers and event streams, so that these
-    do not wait for slow decisions.
+    ``work``, ``watch`` and ``view`` are threads of their own for workers, event streams and people
+    who look on, so that these do not wait for slow decisions or for one another. ``answers`` are
+    the costly ones, which all who ask for them share.
     """
 
     service: ExperimentService
@@ -37,6 +44,12 @@ class ServiceContext:
     version: str
     work: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WORK_THREADS))
     watch: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WATCH_THREADS))
+    view: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(VIEW_THREADS))
+    answers: SharedAnswers = field(default_factory=lambda: SharedAnswers(ANALYSIS_THREADS))
+
+    async def viewed(self, work: Callable[[], T]) -> T:
+        """Return what a short piece of work returns, in a thread for people who look on."""
+        return await to_thread.run_sync(work, limiter=self.view)
 
 
 async def context_of(request: Request) -> ServiceContext:

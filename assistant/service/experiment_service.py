@@ -39,6 +39,7 @@ from assistant.core.ports import Clock, SystemClock
 from assistant.core.run import RunState
 from assistant.service.api_tokens import ApiTokenStore, Role
 from assistant.service.observability import MetricsRegistry, ServiceCounters, ServiceLog
+from assistant.service.shared_views import SharedViews
 from assistant.session.execution import is_executed
 from assistant.session.opening import check_names, load_session, open_from_event
 from assistant.session.session import ExperimentQueries, Session
@@ -237,14 +238,14 @@ class CommandResult:
 
 
 class ReadOnlyQueries(ExperimentQueries):
-    """Read-only queries on a private copy of an experiment at a fixed time."""
+    """Read-only queries on a state of an experiment that readers share, at a fixed time."""
 
     def __init__(self, experiment: Experiment, at_s: float) -> None:
         self._experiment, self._at_s = experiment, at_s
 
     @property
     def experiment(self) -> Experiment:
-        """Private copy of the experiment."""
+        """State of the experiment, which must not be changed."""
         return self._experiment
 
     def now_s(self) -> float:
@@ -286,7 +287,9 @@ class ExperimentService:
         self.log = log
         self.programs, self._files, self._adapters = programs, files, adapters
         self._sessions: dict[str, Session] = {}
+        self._views = SharedViews(store)
         self._loading = threading.Lock()
+        self._loads: dict[str, threading.Lock] = {}
         self._opening = threading.Lock()
         self._notes: dict[str, tuple[str, ...]] = {}
         self.client_liveness = ClientLiveness(self.queue.is_external, steady_s)
@@ -327,17 +330,32 @@ class ExperimentService:
     def session(self, experiment_id: str) -> Session:
         """Return the session of an experiment, loaded at first use, or raise StoreError."""
         with self._loading:
-            if experiment_id not in self._sessions:
-                self._sessions[experiment_id] = load_session(
-                    self.store, experiment_id, clock=self.clock
-                )
-            return self._sessions[experiment_id]
+            session = self._sessions.get(experiment_id)
+            if session is not None:
+                return session
+            load = self._loads.setdefault(experiment_id, threading.Lock())
+        with load:  # a long event log is loaded once, and nobody else waits for it
+            try:
+                if experiment_id not in self._sessions:
+                    session = load_session(self.store, experiment_id, clock=self.clock)
+                    return self._known(session)
+                return self._sessions[experiment_id]
+            finally:
+                self._loads.pop(experiment_id, None)
+
+    def _known(self, session: Session) -> Session:
+        """Return the one session of an experiment: this one, unless there is one already."""
+        with self._loading:
+            return self._sessions.setdefault(session.id, session)
 
     def look(self, experiment_id: str) -> ReadOnlyQueries:
-        """Return read-only queries on the current state of an experiment."""
+        """Return read-only queries on the current state of an experiment.
+
+        All readers of a state share it, and none of them waits for a decision.
+        """
         session = self.session(experiment_id)
-        with session.deciding():
-            return ReadOnlyQueries(session.experiment.supposing(()), session.now_s())
+        view = self._views.of(experiment_id, session.look)
+        return ReadOnlyQueries(view, session.now_s())
 
     def loaded(self) -> tuple[Session, ...]:
         """Return the sessions of all experiments loaded into memory."""
@@ -395,8 +413,7 @@ class ExperimentService:
                 return earlier
             with self._asking(request):
                 session = make()
-            with self._loading:
-                self._sessions[session.id] = session
+            session = self._known(session)
         return self._decided(session, 0, session.experiment.n_events)
 
     # -- decisions -----------------------------------------------------------------------------

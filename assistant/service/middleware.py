@@ -11,14 +11,15 @@ import math
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assistant.service.api_tokens import ApiTokenStore
-from assistant.service.auth import AuthMiddleware, AuthRateLimiter, RoleTokens
+from assistant.service.api_tokens import ApiTokenStore, Role
+from assistant.service.auth import AuthMiddleware, AuthRateLimiter, Caller, RoleTokens
 from assistant.service.observability import Field, Level, MetricsRegistry, ServiceLog
 from assistant.service.problems import Problem, install, problem_of, send_problem
 from assistant.service.strict_json import RefusedJsonError, read_json
@@ -270,7 +271,8 @@ class _RequestTrace:
 
 BODY_S = 20.0
 LARGE_BYTES = 64 * 1024
-WORK = ("/v1/leases", "/health")  # path prefixes of workers, which never wait for people
+WORK = ("/v1/leases", "/v1/caller", "/health")
+"""Path prefixes of workers, which never wait for people."""
 
 
 class BodyLimitMiddleware:
@@ -312,8 +314,9 @@ class BodyLimitMiddleware:
 class ConcurrencyLimiter:
     """ASGI middleware that limits concurrent requests and answers excess ones with 503.
 
-    Event streams have slots of their own, because they last for hours and mostly wait; so have
-    workers, so that they do not wait for slow decisions of people.
+    People who look on, people who decide, event streams and workers have slots of their own: none
+    is refused because others are many. Up to ``waiting`` requests of the first two kinds wait for
+    a slot, in the order of their arrival.
     """
 
     def __init__(
@@ -323,19 +326,26 @@ class ConcurrencyLimiter:
         working: int = 64,
         streams: int = 256,
         work: int = 256,
+        waiting: int = 0,
         retry_after_s: float = 1.0,
     ) -> None:
         self._app = app
-        self._free = {"requests": working, "streams": streams, "requests of workers": work}
+        self._slots = {
+            "requests": _Slots(working, waiting),
+            "decisions": _Slots(working, waiting),
+            "streams": _Slots(streams, 0),
+            "requests of workers": _Slots(work, 0),
+        }
         self._retry_after = str(max(1, math.ceil(retry_after_s)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on if there is a slot for it, else answer 503."""
+        """Pass a request on when there is a slot for it, or answer 503."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         kind = _kind(scope)
-        if self._free[kind] <= 0:
+        slots = self._slots[kind]
+        if not await slots.taken():
             problem = Problem(
                 503,
                 f"the service has reached its maximum number of concurrent {kind}",
@@ -343,18 +353,58 @@ class ConcurrencyLimiter:
             )
             await send_problem(send, problem, scope.get("state", {}).get("request_id", ""))
             return
-        self._free[kind] -= 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._free[kind] += 1
+            slots.give_back()
+
+
+class _Slots:
+    """Slots of one kind of request, and those who wait for one, the first come first."""
+
+    def __init__(self, n: int, most_waiting: int) -> None:
+        self._free, self._most_waiting = n, most_waiting
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def taken(self) -> bool:
+        """Take a slot, maybe after a wait; return False if too many wait already."""
+        if self._free > 0:
+            self._free -= 1
+            return True
+        if len(self._waiting) >= self._most_waiting:
+            return False
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()  # it was this one's turn at that moment
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+        return True
+
+    def give_back(self) -> None:
+        """Give a slot to the next who waits for one."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 def _kind(scope: Scope) -> str:
+    caller = scope.get("state", {}).get("caller")
     if scope["path"].startswith(WORK):
         return "requests of workers"
     accepted = [v for n, v in scope["headers"] if n == b"accept"]
-    return "streams" if any(b"text/event-stream" in v for v in accepted) else "requests"
+    if any(b"text/event-stream" in v for v in accepted):
+        return "streams"
+    if isinstance(caller, Caller) and caller.role in (Role.WORKER, Role.ADAPTER):
+        return "requests of workers"
+    return "requests" if scope["method"] in ("GET", "HEAD") else "decisions"
 
 
 class _BodyTooLarge(Exception):  # noqa: N818 - it never leaves this module
@@ -406,14 +456,16 @@ class ServiceLimits:
     """Limits of a service on request sizes, body arrival times and concurrent requests.
 
     ``max_head_bytes`` is for path, query and headers together, ``body_s`` the time for a body to
-    arrive, ``working`` and ``streams`` the requests and event streams in progress; ``rules`` are
-    bodies that differ from JSON of at most 1 MiB, by the end of their path.
+    arrive, ``working`` and ``streams`` the requests and event streams in progress, ``waiting`` the
+    requests that may wait for one of ``working`` to end; ``rules`` are bodies that differ from JSON
+    of at most 1 MiB, by the end of their path.
     """
 
     max_head_bytes: int = MAX_HEAD_BYTES
     body_s: float = BODY_S
     working: int = 64
     streams: int = 256
+    waiting: int = 0
     rules: tuple[BodyRule, ...] = ()
 
 
@@ -436,7 +488,9 @@ def build_middleware(
     """
     effective = ServiceLimits() if limits is None else limits
     install(app)
-    slots = ConcurrencyLimiter(app, working=effective.working, streams=effective.streams)
+    slots = ConcurrencyLimiter(
+        app, working=effective.working, streams=effective.streams, waiting=effective.waiting
+    )
     bodies = BodyLimitMiddleware(slots, rules=effective.rules, body_s=effective.body_s)
     gate = AuthMiddleware(bodies, tokens, book=book, public=public, failures=failures)
     return RequestGuardMiddleware(

@@ -596,7 +596,7 @@ def overview(service: ExperimentService, view: ExperimentQueries) -> OverviewOut
         parameters={
             parameter.name: list(parameter.levels) for parameter in experiment.space.parameters
         },
-        runs={state: len(experiment.runs_in(state)) for state in RunState},
+        runs={state: experiment.n_in(state) for state in RunState},
         runs_left=experiment.runs_left,
         remaining_runs=view.remaining_runs,
         strategy=experiment.steering.strategy,

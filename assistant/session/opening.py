@@ -1,7 +1,9 @@
 """Opening of sessions: create a new experiment on an application, or load a stored one."""
 
+import gc
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypedDict, Unpack
 from uuid import uuid4
@@ -19,6 +21,7 @@ from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
 MAX_SLUG = 48
 MAX_NAME = 200
 _NO_IDENTIFIER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
+MANY_EVENTS = 20_000  # Event logs of this length or more are left out of garbage collections
 
 
 class ExperimentDescription(TypedDict, total=False):
@@ -175,8 +178,24 @@ def _check(described: ExperimentOpened) -> None:
 
 def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:
     """Return the session of a stored experiment, or raise StoreError if unreadable."""
-    experiment = Experiment.replay(store.load(experiment_id))
+    with _long_lived():
+        events = store.load(experiment_id)
+        experiment = Experiment.replay(events)
+    if len(events) >= MANY_EVENTS:
+        gc.freeze()  # what was loaded stays, so that no collection goes through it again
     return Session(experiment, store, clock or SystemClock())
+
+
+@contextmanager
+def _long_lived() -> Iterator[None]:
+    """Collect no garbage in a block that makes many objects, none of which is garbage."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _slug(name: str) -> str:

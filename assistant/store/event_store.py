@@ -469,6 +469,8 @@ def _unescaped(text: str) -> str:
 Durability = Literal["full", "normal"]
 """What a commit waits for: the disk, or only the operating system (both survive kill -9)."""
 
+PAGE = 10_000  # Events that are read at once
+
 LOG_PAGES = 4_000
 """Pages of 4 KiB between checkpoints. Each waits for the disk twice, and fewer than two hundred
 leases and results fill SQLite's own 1,000 pages."""
@@ -646,7 +648,12 @@ class SqliteStore:
 
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the events from index ``since`` on (0 is the first), or raise StoreError."""
-        return tuple(decode_event(body) for body in self.lines(experiment_id, since))
+        events: list[Event] = []
+        while True:  # in pages, between which others use the store
+            lines = self.lines(experiment_id, since + len(events), PAGE)
+            events += map(decode_event, lines)
+            if len(lines) < PAGE:
+                return tuple(events)
 
     def lines(self, experiment_id: str, since: int = 0, limit: int = -1) -> list[str]:
         """Return up to ``limit`` events (-1: all) from index ``since`` on, as lines of JSON.

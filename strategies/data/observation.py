@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,23 @@ def responses(observations: Sequence[Observation]) -> NDArray[np.float64]:
     return np.where(feasible, quality, np.minimum(penalised, just_below))
 
 
-def rank_key(observation: Observation) -> tuple[bool, float]:
+class Ranked(Protocol):
+    """Result that can be ranked: an observation, or what its makers rank like one."""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether all constraints were met."""
+
+    @property
+    def quality(self) -> float:
+        """Quality, greater is better."""
+
+    @property
+    def violation(self) -> float:
+        """Total violation of the constraints."""
+
+
+def rank_key(observation: Ranked) -> tuple[bool, float]:
     """Return a ranking key: feasible runs are greater, then greater quality or less violation."""
     if observation.feasible:
         return True, observation.quality

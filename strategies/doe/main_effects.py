@@ -321,6 +321,9 @@ class Knowledge:
         failures: runs without a result.
         pending: configurations that wait for a run.
         running: configurations of the current runs.
+        others: configurations of further ended runs, where the observations and failures are a
+            sample (`strategies.data.learning_sample`).
+        n_others: number of the ended runs that the sample leaves out.
     Raises `ObservationError` if a configuration is of another lineage than the space.
 
     Not slotted: `taken` and the models are cached on first use.
@@ -331,6 +334,8 @@ class Knowledge:
     failures: tuple[Failure, ...] = ()
     pending: frozenset[Configuration] = frozenset()
     running: tuple[Configuration, ...] = ()
+    others: frozenset[Configuration] = frozenset()
+    n_others: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observations", tuple(self.observations))
@@ -347,9 +352,19 @@ class Knowledge:
     @cached_property
     def taken(self) -> frozenset[Configuration]:
         """Configurations that were observed, failed, or are pending or running."""
+        return self.pending.union(self.running, self.tried)
+
+    @cached_property
+    def tried(self) -> frozenset[Configuration]:
+        """Configurations with an ended run."""
         observed = (observation.configuration for observation in self.observations)
         failed = (failure.configuration for failure in self.failures)
-        return self.pending.union(self.running, observed, failed)
+        return self.others.union(observed, failed)
+
+    @property
+    def n_ended(self) -> int:
+        """Number of ended runs, those that a sample leaves out included."""
+        return len(self.observations) + len(self.failures) + self.n_others
 
     @cached_property
     def model(self) -> DesignModel:

@@ -189,8 +189,7 @@ def _share_at_end(space: ParameterSpace, model: AnovaModel, best: Ints) -> float
 
 def _untried(knowledge: Knowledge) -> Ints:
     """Return level ids [m, parameters] of all untried configurations, or of a sample of them."""
-    tried = {o.configuration for o in knowledge.observations}
-    tried |= {failure.configuration for failure in knowledge.failures}
+    tried = knowledge.tried
     listed = free_ids(knowledge, tried)
     if listed is not None:
         return listed

@@ -7,7 +7,7 @@ import html
 import itertools
 import json
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -225,6 +225,12 @@ class ParameterSpace:
         Raises `SpaceError` if it does not belong to this space.
         """
         return self._admission.admits(self._ids(configuration))
+
+    def count_allowed_of(self, configurations: Collection[Configuration]) -> int:
+        """Return how many of given configurations of this space are allowed."""
+        if not self.closed and not self.exclusions:
+            return len(configurations)
+        return sum(map(self.is_allowed, configurations))
 
     def check(self, configuration: Configuration) -> None:
         """Raise `NotAllowedError` if a configuration has a closed level or is excluded."""

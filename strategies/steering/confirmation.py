@@ -86,8 +86,14 @@ def mean_of(runs: Sequence[Observation]) -> Observation:
 
 def estimate_noise(observations: Iterable[Observation]) -> Noise | None:
     """Estimate the run-to-run variance from replicates, or return None without any."""
+    return _noise_in(replicates(observations).values())
+
+
+def _noise_in(groups: Iterable[Sequence[Observation]]) -> Noise | None:
     squares, df = 0.0, 0
-    for group in replicates(observations).values():
+    for group in groups:
+        if len(group) == 1:
+            continue  # one run adds nothing, and most configurations have one
         centre = mean([run.quality for run in group])
         squares += math.fsum((run.quality - centre) ** 2 for run in group)
         df += len(group) - 1
@@ -153,13 +159,14 @@ def choose(
     (``failed`` are configurations of which a run failed).
     """
     groups = replicates(observations).values()
-    feasible = [(len(group), run) for group in groups if (run := mean_of(group)).feasible]
+    means = ((len(group), group[0] if len(group) == 1 else mean_of(group)) for group in groups)
+    feasible = [(n, run) for n, run in means if run.feasible]
     if not feasible:
         return None
-    noise = None if deterministic else estimate_noise(observations)
+    noise = None if deterministic else _noise_in(groups)
     winner, *contenders = _ranked(feasible, noise)
     runner_up = contenders[0] if contenders else None
-    rivals = () if noise is None else tuple(c for c in contenders if not _leads(winner, c, noise))
+    rivals = () if noise is None else _rivals(winner, contenders, noise)
     interval = None
     if deterministic:
         interval = (winner.mean, winner.mean)
@@ -247,6 +254,11 @@ def _ranked(feasible: Sequence[tuple[int, Observation]], noise: Noise | None) ->
     return sorted(candidates, key=lambda c: (-c.estimate, -c.n * (c.mean - grand)))
 
 
-def _leads(winner: Candidate, other: Candidate, noise: Noise) -> bool:
-    half = noise.half_width(1 / (1 / winner.n + 1 / other.n))
-    return winner.mean - other.mean > half
+def _rivals(
+    winner: Candidate, contenders: Sequence[Candidate], noise: Noise
+) -> tuple[Candidate, ...]:
+    """Return the contenders whose means do not differ from the winner's beyond the noise."""
+    halves = {
+        n: noise.half_width(1 / (1 / winner.n + 1 / n)) for n in {other.n for other in contenders}
+    }
+    return tuple(c for c in contenders if not winner.mean - c.mean > halves[c.n])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -245,12 +245,20 @@ class Region:
 
     def contains(self, space: ParameterSpace, configuration: Configuration, eps: float) -> bool:
         """Return whether a configuration is in the box or within ``eps`` steps of a member."""
-        if self.is_in_box(configuration):
-            return True
-        radius, level_ids = squared_radius(eps), configuration.level_ids
-        return any(
-            squared_steps(space.parameters, level_ids, m.level_ids) <= radius for m in self.members
-        )
+        return self.contains_each(space, [configuration], eps)[0]
+
+    def contains_each(
+        self, space: ParameterSpace, configurations: Sequence[Configuration], eps: float
+    ) -> list[bool]:
+        """Return which configurations are in the box or within ``eps`` steps of a member."""
+        inside = [self.is_in_box(configuration) for configuration in configurations]
+        outside = [i for i, is_inside in enumerate(inside) if not is_inside]
+        cells = [*self.members, *(configurations[i] for i in outside)]
+        points = step_coordinates(space, cells)
+        near = _near(points[: len(self.members)], points[len(self.members) :], eps)
+        for i, is_near in zip(outside, near, strict=True):
+            inside[i] = bool(is_near)
+        return inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +332,7 @@ def pending_in_region(
     ``box`` is arithmetic, so exact for a box of any size without exclusions; with exclusions it
     is None where `ParameterSpace.count_allowed` is. Raises `OptionError` for another rule.
     """
-    done = {o.configuration for o in knowledge.observations}
-    done.update(failure.configuration for failure in knowledge.failures)
+    done = knowledge.tried
     if rule == "queued":
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
@@ -388,7 +395,7 @@ def _open_box(space: ParameterSpace, region: Region) -> list[tuple[int, ...]]:
     ]
 
 
-def _count_box(space: ParameterSpace, region: Region, done: set[Configuration]) -> int | None:
+def _count_box(space: ParameterSpace, region: Region, done: Set[Configuration]) -> int | None:
     open_box = _open_box(space, region)
     if not all(open_box):
         return 0
@@ -414,15 +421,23 @@ def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) 
     run = [o.configuration for o in observations]
     # the test of `Region.contains`, for all at once
     points = step_coordinates(space, [*members, *run, *waiting])
-    near = np.zeros(len(run) + len(waiting), dtype=np.bool_)
-    for point in points[: len(members)]:
-        squared = np.sum((points[len(members) :] - point) ** 2, axis=1)
-        near |= squared < squared_radius(eps) + 0.5
+    near = _near(points[: len(members)], points[len(members) :], eps)
     lies = [at or bare.is_in_box(c) for at, c in zip(near, (*run, *waiting), strict=True)]
     values = [float(v) for v, at in zip(responses(observations), lies, strict=False) if at]
     pending = tuple(c for c, at in zip(waiting, lies[len(run) :], strict=True) if at)
     mean = math.fsum(values) / len(values)
     return replace(bare, evaluated=len(values), pending=pending, mean_quality=mean)
+
+
+def _near(
+    members: NDArray[np.float64], points: NDArray[np.float64], eps: float
+) -> NDArray[np.bool_]:
+    """Return which points [n, d] are within ``eps`` level steps of a member [m, d], bool [n]."""
+    near = np.zeros(len(points), dtype=np.bool_)
+    for member in members:
+        squared = np.sum((points - member) ** 2, axis=1)
+        near |= squared < squared_radius(eps) + 0.5  # squared distances are whole numbers
+    return near
 
 
 def _span(parameter: Parameter, level_ids: set[int]) -> tuple[int, ...]:

@@ -173,13 +173,16 @@ def test_a_repeated_request_is_not_judged_by_its_version_again(owner: httpx.Clie
 
 
 def test_what_workers_do_leaves_the_version(owner: httpx.Client) -> None:
-    tag = owner.get(AT).headers["etag"]
+    before = owner.get(AT)
+    tag = before.headers["etag"]
     told = leased(owner)
     owner.post(f"/v1/leases/{told['token']}/report", json={"measures": {"height": 3}})
     result(owner, told["token"])
     result(owner, told["token"], 99.0)
     owner.post(f"/v1/leases/{leased(owner)['token']}/return", json={})
-    assert owner.get(AT).headers["etag"] == tag
+    after = owner.get(AT)
+    assert after.json()["version"] == before.json()["version"]
+    assert after.headers["etag"] != tag  # the answer is another one, the version is the same
     answer = owner.patch(f"{AT}/runs/3", json={"priority": 1}, headers={"If-Match": tag})
     assert answer.status_code == 200
 

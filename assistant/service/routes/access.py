@@ -295,7 +295,7 @@ TokenName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 
 
 @token_router.get("/caller", dependencies=[ANYBODY])
-def caller(request: Request) -> CallerOut:
+async def caller(request: Request) -> CallerOut:
     """Return the role, name, experiment and expiry of the token of this request."""
     asking = caller_of(request)
     return CallerOut(

@@ -6,8 +6,11 @@ Every answer to a command contains the resulting events.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -59,6 +62,7 @@ from assistant.service.schemas import (
     wants_plain_text,
 )
 from assistant.service.schemas import execution as execution_of
+from assistant.service.shared_views import FRESH_S
 from assistant.session.session import Session
 
 query_router = APIRouter(
@@ -69,13 +73,15 @@ state_router = APIRouter(
 )
 
 PAGE = 1000
+DIGEST = 16  # Digits of an ETag that are a digest of the answer
 LOOK_S = 0.2  # interval between two looks of a stream for new events
 ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
 
 
 @query_router.get("/experiments")
-def experiments(service: ServiceOf, deleted: bool = False) -> list[ExperimentItemOut]:
+async def experiments(context: ContextOf, deleted: bool = False) -> list[ExperimentItemOut]:
     """List the stored experiments, latest first; with ``deleted`` the deleted ones."""
+    stored_experiments = partial(context.service.store.experiments, deleted=deleted)
     return [
         ExperimentItemOut(
             experiment=stored.id,
@@ -84,7 +90,7 @@ def experiments(service: ServiceOf, deleted: bool = False) -> list[ExperimentIte
             events=stored.n_events,
             tags=stored.tags,
         )
-        for stored in service.store.experiments(deleted=deleted)
+        for stored in await context.viewed(stored_experiments)
     ]
 
 
@@ -96,72 +102,108 @@ def experiments(service: ServiceOf, deleted: bool = False) -> list[ExperimentIte
             "headers": {"ETag": {"schema": {"type": "string"}}},
             "content": {LINES: {"schema": {"type": "string"}}},
         },
+        304: {"description": "Nothing has changed since the answer with this ETag"},
         **responses(406),
     },
 )
-def experiment(
+async def experiment(
     experiment: ExperimentId,
-    service: ServiceOf,
-    response: Response,
+    context: ContextOf,
     accept: Annotated[str, Header()] = "application/json",
-) -> OverviewOut | Response:
-    """Return a summary of an experiment; the header ETag has its version, for If-Match.
+    if_none_match: Annotated[
+        str | None, Header(description="The ETag of an earlier answer; 304 if nothing changed.")
+    ] = None,
+) -> Response:
+    """Return a summary of an experiment; the header ETag, which has its version, is for If-Match.
 
-    ``Accept: text/plain`` returns the progress and the best run as lines of ``name=value``.
+    ``Accept: text/plain`` returns the progress and the best run as lines of ``name=value``. Who
+    asks again and again sends the last ETag as ``If-None-Match``, and receives 304 without a body
+    while nothing has changed.
     """
-    body = overview(service, service.look(experiment))
-    tag = {"ETag": f'"{body.version}"'}
+    service = context.service
+    body = await context.viewed(lambda: overview(service, service.look(experiment)))
     if wants_plain_text(accept):
-        return Response(plain_text(summary_fields(body)), media_type=LINES, headers=tag)
-    response.headers.update(tag)
-    return body
+        text, media_type = plain_text(summary_fields(body)), LINES
+    else:
+        text, media_type = body.model_dump_json(), "application/json"
+    return _tagged(text, media_type, body.version, if_none_match)
+
+
+def _tagged(text: str, media_type: str, version: int, if_none_match: str | None) -> Response:
+    """Return an answer with its ETag, or 304 if the client has it."""
+    tag = f'"{version}.{hashlib.sha256(text.encode()).hexdigest()[:DIGEST]}"'
+    earlier = [each.strip() for each in (if_none_match or "").split(",")]
+    if tag in earlier or f"W/{tag}" in earlier:
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(text, media_type=media_type, headers={"ETag": tag})
 
 
 @query_router.get("/experiments/{experiment}/runs")
-def runs(
+async def runs(
     experiment: ExperimentId,
-    service: ServiceOf,
+    context: ContextOf,
     state: RunState | None = None,
     after: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
 ) -> list[RunOut]:
     """Return runs in the order of their submission, after the run with the number ``after``."""
-    view = service.look(experiment)
-    matches = [run for run in view.experiment.runs if run.id > after and state in (None, run.state)]
-    return [run_out(view, run) for run in matches[:limit]]
+
+    def work() -> list[RunOut]:
+        view = context.service.look(experiment)
+        later = islice(view.experiment.runs, after, None)  # runs are numbered from 1
+        matches = (run for run in later if state in (None, run.state))
+        return [run_out(view, run) for run in islice(matches, limit)]
+
+    return await context.viewed(work)
 
 
 @query_router.get("/experiments/{experiment}/queue")
-def queue(experiment: ExperimentId, service: ServiceOf) -> list[RunOut]:
+async def queue(experiment: ExperimentId, context: ContextOf) -> list[RunOut]:
     """Return the runs that may start, at most 1,000, in the order in which they will start."""
-    view = service.look(experiment)
-    return [run_out(view, run) for run in view.experiment.waiting[:PAGE]]
+
+    def work() -> list[RunOut]:
+        view = context.service.look(experiment)
+        return [run_out(view, run) for run in view.experiment.waiting[:PAGE]]
+
+    return await context.viewed(work)
 
 
 @query_router.get("/experiments/{experiment}/execution")
-def execution(experiment: ExperimentId, service: ServiceOf) -> ExecutionOut:
+async def execution(experiment: ExperimentId, context: ContextOf) -> ExecutionOut:
     """Return the state of execution: whether workers may take runs, and notes on problems."""
-    service.session(experiment)  # 404 where there is none
-    return execution_of(service, experiment)
+
+    def work() -> ExecutionOut:
+        context.service.session(experiment)  # 404 where there is none
+        return execution_of(context.service, experiment)
+
+    return await context.viewed(work)
 
 
 @query_router.get("/experiments/{experiment}/runs/{run}")
-def run(experiment: ExperimentId, run: RunNumber, service: ServiceOf) -> RunOut:
+async def run(experiment: ExperimentId, run: RunNumber, context: ContextOf) -> RunOut:
     """Return one run of an experiment, by its number."""
-    view = service.look(experiment)
-    if run > len(view.experiment.runs):
-        raise refusal(404, f"experiment '{experiment}' has no run {run}")
-    return run_out(view, view.experiment.run(run))
+
+    def work() -> RunOut:
+        view = context.service.look(experiment)
+        if run > len(view.experiment.runs):
+            raise refusal(404, f"experiment '{experiment}' has no run {run}")
+        return run_out(view, view.experiment.run(run))
+
+    return await context.viewed(work)
 
 
 @query_router.get("/experiments/{experiment}/runs/{run}/output")
-def output(experiment: ExperimentId, run: RunNumber, service: ServiceOf) -> RunOutputOut:
+async def output(experiment: ExperimentId, run: RunNumber, context: ContextOf) -> RunOutputOut:
     """Return what the program of a run printed, of a long stream the head and the tail."""
-    if run > len(service.look(experiment).experiment.runs):
-        raise refusal(404, f"experiment '{experiment}' has no run {run}")
-    stored = service.store.output(experiment, run)
-    text = stored or RunOutput()
-    return RunOutputOut(stdout=text.stdout, stderr=text.stderr, is_stored=stored is not None)
+
+    def work() -> RunOutputOut:
+        if run > len(context.service.look(experiment).experiment.runs):
+            raise refusal(404, f"experiment '{experiment}' has no run {run}")
+        stored = context.service.store.output(experiment, run)
+        text = stored or RunOutput()
+        return RunOutputOut(stdout=text.stdout, stderr=text.stderr, is_stored=stored is not None)
+
+    return await context.viewed(work)
 
 
 @query_router.get(
@@ -208,15 +250,20 @@ def export(experiment: ExperimentId, service: ServiceOf) -> StreamingResponse:
 
 
 @query_router.get("/experiments/{experiment}/forecast")
-def forecast(experiment: ExperimentId, service: ServiceOf) -> Forecast:
-    """Return the current forecast of an experiment: remaining runs, goal and best value."""
-    return service.look(experiment).forecast()
+async def forecast(experiment: ExperimentId, context: ContextOf) -> Forecast:
+    """Return the current forecast of an experiment: remaining runs, goal and best value.
+
+    It is computed once for all who ask for it within a second, while nothing changes.
+    """
+    view = await context.viewed(lambda: context.service.look(experiment))
+    return await context.answers.get("forecast", view.experiment, view.forecast, FRESH_S)
 
 
 @query_router.get("/experiments/{experiment}/effects", responses=responses(404))
-def effects(experiment: ExperimentId, service: ServiceOf) -> EffectsRanking:
+async def effects(experiment: ExperimentId, context: ContextOf) -> EffectsRanking:
     """Return which parameters matter: the range of each main effect, the largest first."""
-    return effects_ranking(service.look(experiment).experiment)
+    view = (await context.viewed(lambda: context.service.look(experiment))).experiment
+    return await context.answers.get("effects", view, lambda: effects_ranking(view))
 
 
 @query_router.post(
