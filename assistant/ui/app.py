@@ -24,6 +24,13 @@ from assistant.ui.state import (
 from assistant.ui.status_bar import start, status_bar
 
 _EXPERIMENT_KEY = "experiment"
+_STYLE = """<style>
+[data-testid=stMainBlockContainer] { padding-top: 3.25rem; }
+@media print {
+  [data-testid=stSidebar], [data-testid=stHeader], button { display: none !important; }
+}
+</style>"""
+"""Less empty space above a page, and nothing on paper that can only be pressed."""
 _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 
@@ -70,6 +77,7 @@ def import_pages() -> None:
 
 def run_app(store: Path) -> None:
     """Draw the page in the browser's URL, for an experiment store that may not exist yet."""
+    st.html(_STYLE)
     pages: dict[str, Page] = {}
 
     def act(intent: Intent | None) -> None:

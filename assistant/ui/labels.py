@@ -1,12 +1,15 @@
 """Labels: short texts and table cells of the pages, with words instead of unknown numbers."""
 
+import re
 import time
 
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
-from assistant.presentation.text.number_format import level, number, quantity, setting
+from assistant.presentation.text.number_format import duration, level, number, quantity, setting
 from strategies import Configuration, Level, Parameter, ParameterSpace
+
+_WHOLE = re.compile(r" 00 (h|min|s)$")
 
 SOURCES = {
     "baseline": "current",
@@ -61,6 +64,33 @@ def runs(n: int) -> str:
     ('1 run', '20 runs')
     """
     return "1 run" if n == 1 else f"{n:,} runs"
+
+
+def level_words(value: Level, unit: str) -> str:
+    """Return a level for people: seconds as a duration, other numbers with four digits.
+
+    >>> level_words(432000, "s"), level_words(0.000316227766017, ""), level_words("easy", "")
+    ('5 d', '0.0003162', 'easy')
+    >>> level_words(45, "s"), level_words(16384, "KB"), level_words(True, "")
+    ('45 s', '16384 KB', 'True')
+    """
+    if isinstance(value, str | bool):
+        return f"{value} {unit}".strip()
+    if unit == "s" and abs(value) >= 120:
+        return _WHOLE.sub("", duration(float(value)))
+    text = f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else level(value)
+    return f"{text} {unit}".strip()
+
+
+def value_words(value: float, unit: str) -> str:
+    """Return a result for people: seconds as a duration, other numbers with four digits.
+
+    >>> value_words(32_400_000.0, "s"), value_words(0.30219, ""), value_words(12.5, "ms")
+    ('375 d', '0.3022', '12.5 ms')
+    """
+    if unit == "s" and value >= 120:
+        return _WHOLE.sub("", duration(value))
+    return f"{number(value)} {unit}".strip()
 
 
 def column(parameter: Parameter) -> str:

@@ -30,7 +30,7 @@ from assistant.presentation.tables.effects import ranking_of
 from assistant.session.opening import open_session
 from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import Intent
-from assistant.ui.pages import effects, effects_details, overview
+from assistant.ui.pages import effects, effects_details, overview_diagnostics
 from assistant.ui.pages import effects as effects_pairs
 from assistant.ui.state import ExperimentView
 from strategies import Level, Parameter, ParameterSpace
@@ -349,7 +349,7 @@ def _bare_add(seat: Seat, runs: tuple[dict[str, Level], ...]) -> str:
 
 
 def _board(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    overview.prediction_record_section(experiment)
+    overview_diagnostics.prediction_record_section(experiment)
     return None
 
 

@@ -156,7 +156,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         page.get_by_role("button", name=submit(4)).wait_for()
 
         person.menu("Overview", "overview")
-        person.says("Your verdict on a result")
+        person.open_part("Rate a result", person.button("Good"))
         person.press("Good")
         person.says("is good.")
         person.menu("Report", "report")

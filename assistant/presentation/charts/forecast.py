@@ -295,9 +295,7 @@ def fan_lows(
         return ()
     least, most = min(solid), max(solid)
     room = _OUTSIDE * (most - least)
-    floor = least - room
-    if least > 0 and scale_of(solid).get("type") == "log":
-        floor = max(floor, least / 2)
+    floor = least - room if least <= 0 else max(least - room, least / 2)
     return tuple(min(max(fan_point.low, floor), most + room) for fan_point in fan)
 
 
