@@ -30,7 +30,7 @@ def opened(service: ExperimentService, store: Path, table: Path) -> NewExperimen
 
 def test_without_a_store_it_says_how_to_begin_and_makes_nothing(store: Path) -> None:
     page = first_page()
-    assert "No experiment yet" in shown(page)
+    assert "What do you want to tune?" in shown(page)
     assert not store.exists(), "looking makes nothing"
     assert find_endpoint(store) is None
 
