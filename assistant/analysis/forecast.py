@@ -36,6 +36,7 @@ from assistant.core.forecast import (
     Forecast,
     GoalForecast,
     Interval,
+    goal_miss,
 )
 from assistant.core.run import RunState, first_to_reach
 from assistant.core.sla import Sla, Steering
@@ -102,6 +103,49 @@ def evidence_of(experiment: Experiment) -> ForecastEvidence:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """Remaining runs with the chances of goal and end: the part of a forecast that warnings check.
+
+    Args:
+        room: remaining runs that search for something better, float64 [DRAWS]; None if unknown.
+    """
+
+    left: RemainingRuns
+    room: Floats | None
+    goal: GoalForecast | None
+    end: EndForecast
+
+    @property
+    def remaining(self) -> Interval | None:
+        """Further runs that can end within all terms; None if unknown or unlimited."""
+        return interval(self.left.runs)
+
+    @property
+    def miss(self) -> float | None:
+        """Probability that the goal, or without a goal the end, is missed; None if unknown."""
+        return self.end.miss if self.goal is None else goal_miss(self.goal, self.remaining)
+
+
+def chances_under(
+    experiment: Experiment,
+    outlook: ForecastInputs,
+    now_s: float,
+    sla: Sla,
+    steering: Steering,
+    coefficients: ForecastCalibration,
+) -> Chances:
+    """Compute the chances of an experiment under a given SLA and steering, without its details."""
+    left = count_remaining(experiment, sla, outlook.course, now_s)
+    offset = coefficients.goal.offset(steering.strategy, steering.exploitation)
+    room = None if left.runs is None else _searching(experiment, sla, left.runs)
+    reached_by = _reached_by(experiment, sla)
+    goal = None
+    if sla.goal is not None:
+        goal = _goal(experiment, outlook, sla.goal, reached_by, room, offset, coefficients)
+    return Chances(left, room, goal, _end(outlook.evidence, steering, room, left, coefficients))
+
+
 def forecast_under(
     experiment: Experiment,
     outlook: ForecastInputs,
@@ -109,17 +153,18 @@ def forecast_under(
     sla: Sla,
     steering: Steering,
     coefficients: ForecastCalibration,
+    chances: Chances | None = None,
 ) -> Forecast:
-    """Forecast an experiment under a given SLA and steering, from precomputed inputs."""
-    left = count_remaining(experiment, sla, outlook.course, now_s)
-    evidence = outlook.evidence
+    """Forecast an experiment under a given SLA and steering, from precomputed inputs.
+
+    ``chances`` are those of the same arguments, if they are known already.
+    """
+    if chances is None:
+        chances = chances_under(experiment, outlook, now_s, sla, steering, coefficients)
+    left, room, evidence = chances.left, chances.room, outlook.evidence
     offset = coefficients.goal.offset(steering.strategy, steering.exploitation)
     speaks = not evidence.silence
-    room = None if left.runs is None else _searching(experiment, sla, left.runs)
-    reached_by = _reached_by(experiment, sla)
-    goal = None
-    if sla.goal is not None:
-        goal = _goal(experiment, outlook, sla.goal, reached_by, room, offset, coefficients)
+    reached_by = None if chances.goal is None else chances.goal.reached_by
     silence = "" if reached_by is not None else (evidence.silence or left.unknown)
     median_left = None if left.runs is None else float(np.median(left.runs))
     tells = speaks and left.runs is not None
@@ -127,9 +172,9 @@ def forecast_under(
         at_s=now_s,
         paper=paper_forecast(experiment, now_s),
         terms=left.terms,
-        remaining=interval(left.runs),
+        remaining=chances.remaining,
         binding=left.binding,
-        goal=goal,
+        goal=chances.goal,
         duration_s=outlook.course.duration_s,
         seconds_left=_seconds_left(outlook.course, left),
         best=_best(experiment, evidence, offset, room, coefficients) if tells else None,
@@ -144,7 +189,7 @@ def forecast_under(
         calibration=coefficients.version,
         is_over=left.is_over,
         under_way=len(experiment.runs_in(RunState.RUNNING)),
-        end=_end(evidence, steering, room, left, coefficients),
+        end=chances.end,
     )
 
 

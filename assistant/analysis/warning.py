@@ -18,7 +18,12 @@ from assistant.analysis.alternatives import (
     find_alternatives,
 )
 from assistant.analysis.calibration import ForecastCalibration, MissModel, load_calibration
-from assistant.analysis.forecast import forecast
+from assistant.analysis.forecast import (
+    Chances,
+    chances_under,
+    forecast_inputs,
+    forecast_under,
+)
 from assistant.analysis.forecast_features import LEAST_RUNS
 from assistant.analysis.paper_forecast import executed_runs, paper_forecast
 from assistant.analysis.recommendation import current_strategy, strategy_at_exploitation
@@ -39,6 +44,7 @@ from assistant.core.forecast import (
     SUFFICES,
     VERY_LIKELY,
     Forecast,
+    GoalForecast,
     PaperForecast,
     PastWarning,
     WarningCheck,
@@ -210,17 +216,19 @@ def _advise_by_forecast(
     rng: np.random.Generator,
     coefficients: ForecastCalibration,
 ) -> tuple[Event, ...]:
-    current = forecast(experiment, now_s, calibration=coefficients)
-    check, before = warning_check(experiment, current), experiment.checks
+    inputs, terms = forecast_inputs(experiment, now_s), (experiment.sla, experiment.steering)
+    chances = chances_under(experiment, inputs, now_s, *terms, coefficients)
+    check, before = warning_check(experiment, chances), experiment.checks
     if before and check.used <= before[-1].used:
         return ()  # nothing has ended since, so this is no new check
     events: tuple[Event, ...] = ()
     if check.miss is not None or (before and before[-1].miss is not None):
         events = (ForecastChecked(now_s, check),)
-    reason = _reason(experiment, current, coefficients, (*before, check))
-    if reason is None:
-        return events
-    basis, title, text = reason
+    basis = _due_basis(experiment, chances.goal, coefficients, (*before, check))
+    if basis is None:
+        return events  # the details of a forecast take longer than its chances
+    current = forecast_under(experiment, inputs, now_s, *terms, coefficients, chances)
+    title, text = _words(experiment, current, basis)
     proposed = find_alternatives(AlternativeSearch(experiment, current, now_s, coefficients))
     if not proposed and basis in ("forecast", "end"):
         easier = "Choose an easier goal, or open" if basis == "forecast" else "Open"
@@ -247,43 +255,48 @@ def _advise_by_forecast(
     return (*events, WarningIssued(now_s, warning))
 
 
-def _reason(
+def _due_basis(
     experiment: Experiment,
-    current: Forecast,
+    goal: GoalForecast | None,
     coefficients: ForecastCalibration,
     checks: Sequence[WarningCheck],
-) -> tuple[Basis, str, str] | None:
-    """Return the basis, title and text of the warning that is due now; None if none is."""
-    check, goal = checks[-1], current.goal
+) -> Basis | None:
+    """Return the basis of the warning that is due now; None if none is."""
+    check = checks[-1]
     total = check.used + (check.left or 0.0)
     is_early = check.left is None or not is_late(check.used, check.left)
     if _is_infeasible(experiment):
         least = LEAST_RUNS if check.left is None else min(LEAST_RUNS, LEAST_SHARE * total)
         is_due = is_early and check.used >= least
-        text = nothing_feasible_text(experiment, current)
-        return _once(experiment, "nothing_feasible", "Nothing feasible yet", text, is_due=is_due)
+        return "nothing_feasible" if is_due and _is_new(experiment, "nothing_feasible") else None
     if goal is not None and goal.chance is None:
         is_due = check.left is not None and is_early
         is_due = is_due and check.used >= max(LEAST_RUNS, SILENT_FROM * total)
-        title = "The goal is not reached, and no chance can be given"
-        return _once(experiment, "silent", title, silent_text(experiment, current), is_due=is_due)
+        return "silent" if is_due and _is_new(experiment, "silent") else None
     model = coefficients.end if goal is None else coefficients.goal
-    last = _last(experiment, "end" if goal is None else "forecast")
+    basis: Basis = "end" if goal is None else "forecast"
+    last = _last(experiment, basis)
     if check.miss is None or not is_warning_due(checks, _threshold(experiment, model), last):
         return None
-    if goal is None:
-        return "end", "The budget will probably end too early", end_text(current)
-    return "forecast", "The goal will probably be missed", warning_text(current)
+    return basis
 
 
-def _once(
-    experiment: Experiment, basis: Basis, title: str, text: str, *, is_due: bool
-) -> tuple[Basis, str, str] | None:
-    """Return a warning that is repeated only after a change of the settings."""
+def _is_new(experiment: Experiment, basis: Basis) -> bool:
+    """Return whether the last warning of a basis is older than a change of the settings."""
     last = next((w for w in reversed(experiment.warnings) if w.basis == basis), None)
-    if not is_due or (last is not None and last.forecast.at_s >= experiment.settings_changed_s):
-        return None
-    return basis, title, text
+    return last is None or last.forecast.at_s < experiment.settings_changed_s
+
+
+def _words(experiment: Experiment, current: Forecast, basis: Basis) -> tuple[str, str]:
+    """Return the title and the text of a warning by the forecast."""
+    if basis == "nothing_feasible":
+        return "Nothing feasible yet", nothing_feasible_text(experiment, current)
+    if basis == "silent":
+        title = "The goal is not reached, and no chance can be given"
+        return title, silent_text(experiment, current)
+    if basis == "end":
+        return "The budget will probably end too early", end_text(current)
+    return "The goal will probably be missed", warning_text(current)
 
 
 def nothing_feasible_text(experiment: Experiment, forecast: Forecast) -> str:
@@ -391,15 +404,15 @@ def _left_words(forecast: Forecast) -> str:
     return "1 run is left" if round(left) == 1 else f"{left:.0f} runs are left"
 
 
-def warning_check(experiment: Experiment, forecast: Forecast) -> WarningCheck:
+def warning_check(experiment: Experiment, chances: Chances) -> WarningCheck:
     """Return a `WarningCheck`: runs used, runs left, and the miss probability of a forecast.
 
     Without a goal it is the probability that the end of the budget leaves much on the table.
     """
     over = experiment.runs_in(RunState.COMPLETED, RunState.FAILED)
     used = sum(run.source != "imported" for run in over)
-    left = None if forecast.remaining is None else forecast.remaining.median
-    return WarningCheck(used, left, _miss(forecast))
+    left = None if chances.remaining is None else chances.remaining.median
+    return WarningCheck(used, left, chances.miss)
 
 
 def _miss(forecast: Forecast) -> float | None:

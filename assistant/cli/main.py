@@ -20,7 +20,7 @@ from strategies.space.errors import StrategyError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": (
         "sweep:demo",
-        "Steer the built-in example: a generated job log on a cluster of 128 processors.",
+        "Steer the built-in example: a generated job log on a cluster of 88 processors.",
     ),
     "init": (
         "sweep_file:init",
@@ -67,7 +67,26 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "experiments:print_events",
         "Print the event log: every decision, run, warning and answer.",
     ),
-    "experiments": ("experiments:experiments", "List the stored experiments, latest first."),
+    "experiments": (
+        "experiments:experiments",
+        "List the stored experiments with state, progress and best, latest first.",
+    ),
+    "rename": (
+        "experiments:rename",
+        "Give a stored experiment another name; its identifier stays.",
+    ),
+    "tag": (
+        "experiments:tag_experiment",
+        "Add tags to a stored experiment, or remove them; without any, show them.",
+    ),
+    "delete": (
+        "experiments:delete",
+        "Delete a stored experiment: lists leave it out; `--undo` brings it back until `--purge`.",
+    ),
+    "runs": (
+        "runs:runs",
+        "List the runs of an experiment: state, levels, measures, time and reason.",
+    ),
     "simulate": (
         "simulate:simulate",
         "Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation.",

@@ -264,12 +264,16 @@ class HttpStore:
             if not page["more"]:
                 return tuple(events)
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, newest first; raise ServiceError if no reply comes."""
+        asked = {"deleted": "true"} if deleted else {}
         return tuple(
-            StoredExperiment(entry["experiment"], entry["name"], entry["opened_s"], entry["events"])
-            for entry in self._link.get("/v1/experiments")
-        )
+            StoredExperiment(
+                entry["experiment"], entry["name"], entry["opened_s"], entry["events"],
+                tuple(entry["tags"]),
+            )
+            for entry in self._link.get("/v1/experiments", **asked)
+        )  # fmt: skip
 
     def execution(self, experiment_id: str) -> ExecutionStatus:
         """Return who executes an experiment's runs; raise ServiceError if no reply comes."""

@@ -207,7 +207,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
     if not opened.recipe:
         raise SettingsError(
             f"experiment '{opened.experiment_id}' was opened from Python, and only Python can "
-            "run its program (load_session); here you can view and steer it"
+            "run its program (copperline.load_study); here you can view and steer it"
         )
     return rebuild_sweep(opened).application
 

@@ -28,6 +28,10 @@ from assistant.core.events import (
     BatchSuggested,
     BudgetChanged,
     Event,
+    ExperimentDeleted,
+    ExperimentRenamed,
+    ExperimentTagged,
+    ExperimentUndeleted,
     PlanSubmitted,
     RunCancelled,
     RunCompleted,
@@ -438,6 +442,67 @@ def submit_plan(
             parameter.levels[parameter.level_id(value)] for value in values
         )
     return PlanSubmitted(now_s, planned_levels)
+
+
+MOST_CHARACTERS = 200  # of the name of an experiment, or of one tag
+MOST_TAGS = 50
+
+
+def rename_experiment(experiment: Experiment, name: str, now_s: float) -> ExperimentRenamed | None:
+    """Return the event that gives another name; None if it has that name."""
+    name = _label("the name of an experiment", name)
+    return None if name == experiment.opened.name else ExperimentRenamed(now_s, name)
+
+
+def tag_experiment(
+    experiment: Experiment, add: Sequence[str], remove: Sequence[str], now_s: float
+) -> ExperimentTagged | None:
+    """Return the event that adds and removes tags; None if that changes nothing.
+
+    Raises ExperimentError: a tag that is empty or too long, or one to remove that is not there.
+    """
+    for tag in remove:
+        if tag not in experiment.tags:
+            named = ", ".join(experiment.tags) or "none"
+            raise ExperimentError(f"there is no tag '{tag}' to remove; the tags are: {named}")
+    tags = dict.fromkeys(tag for tag in experiment.tags if tag not in remove)
+    tags |= dict.fromkeys(_label("a tag", tag) for tag in add)
+    if len(tags) > MOST_TAGS:
+        raise ExperimentError(f"an experiment has at most {MOST_TAGS} tags; remove some")
+    return None if tuple(tags) == experiment.tags else ExperimentTagged(now_s, tuple(tags))
+
+
+def _label(what: str, text: str) -> str:
+    stripped = text.strip()
+    if not stripped or len(stripped) > MOST_CHARACTERS or not stripped.isprintable():
+        raise ExperimentError(
+            f"{what} has 1 to {MOST_CHARACTERS} printable characters, not {text[:40]!r}"
+        )
+    return stripped
+
+
+def delete_experiment(experiment: Experiment, now_s: float) -> ExperimentDeleted:
+    """Return the event that deletes an experiment, so that lists leave it out.
+
+    Raises ExperimentError: it is deleted already, or runs are running.
+    """
+    name = experiment.opened.experiment_id
+    if experiment.is_deleted:
+        raise ExperimentError(f"experiment '{name}' is deleted already")
+    n = len(experiment.runs_in(RunState.RUNNING))
+    if n:
+        raise ExperimentError(
+            f"{'1 run is' if n == 1 else f'{n} runs are'} running in experiment '{name}'; wait, or "
+            "cancel with copperline queue --cancel, then delete it"
+        )
+    return ExperimentDeleted(now_s)
+
+
+def undelete_experiment(experiment: Experiment, now_s: float) -> ExperimentUndeleted:
+    """Return the event that undoes a deletion, or raise ExperimentError if there is none."""
+    if not experiment.is_deleted:
+        raise ExperimentError(f"experiment '{experiment.opened.experiment_id}' is not deleted")
+    return ExperimentUndeleted(now_s)
 
 
 def refuse_if_finished(experiment: Experiment) -> None:

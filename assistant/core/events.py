@@ -357,6 +357,36 @@ class ExperimentReopened:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class ExperimentRenamed:
+    """Event: the experiment got another name; its identifier stays."""
+
+    at_s: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentTagged:
+    """Event: the tags of the experiment were replaced."""
+
+    at_s: float
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentDeleted:
+    """Event: the experiment was deleted: lists leave it out, until it is undeleted or purged."""
+
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentUndeleted:
+    """Event: the deletion of the experiment was undone."""
+
+    at_s: float
+
+
 RunEvent = (
     RunSubmitted
     | RunStarted
@@ -391,6 +421,10 @@ Event = (
     | AutoSteeringChanged
     | ExperimentFinished
     | ExperimentReopened
+    | ExperimentRenamed
+    | ExperimentTagged
+    | ExperimentDeleted
+    | ExperimentUndeleted
 )
 
 

@@ -17,9 +17,13 @@ from assistant.core.events import (
     BatchSuggested,
     BudgetChanged,
     Event,
+    ExperimentDeleted,
     ExperimentFinished,
     ExperimentOpened,
+    ExperimentRenamed,
     ExperimentReopened,
+    ExperimentTagged,
+    ExperimentUndeleted,
     ForecastChecked,
     MissWarning,
     PlanSubmitted,
@@ -183,6 +187,8 @@ class Experiment:
         self.steering = opened.steering
         self.warning_policy = opened.warning_policy
         self.plan: Mapping[str, tuple[Level, ...]] = {}
+        self.tags: tuple[str, ...] = ()
+        self.is_deleted = False
         self.auto_steering_change: AutoSteeringChanged | None = None
 
     @classmethod
@@ -234,6 +240,12 @@ class Experiment:
                 self._finished = None
                 over = self.runs_in(RunState.COMPLETED, RunState.FAILED)
                 self.over_before_reopening = frozenset(run.id for run in over)
+            case ExperimentRenamed(name=name):
+                self.opened = replace(self.opened, name=name)
+            case ExperimentTagged(tags=tags):
+                self.tags = tags
+            case ExperimentDeleted() | ExperimentUndeleted():
+                self.is_deleted = isinstance(event, ExperimentDeleted)
             case ExperimentOpened():
                 raise ExperimentError("an experiment is opened once")
         if isinstance(event, SETTING_EVENTS):

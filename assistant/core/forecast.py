@@ -197,16 +197,24 @@ class Forecast:
     @property
     def miss(self) -> float | None:
         """Probability of missing the goal, 0 to 1; None without a goal or an estimate."""
-        goal = self.goal
-        if goal is None or goal.chance is None or (self.is_beyond and goal.reached_by is None):
-            return None
-        return 1.0 - goal.chance
+        return None if self.goal is None else goal_miss(self.goal, self.remaining)
 
     @property
     def is_beyond(self) -> bool:
         """Whether more than `MOST_LEFT` runs are left, too many for a forecast."""
-        left = None if self.remaining is None else self.remaining.median
-        return left is not None and left > MOST_LEFT
+        return _is_beyond(self.remaining)
+
+
+def goal_miss(goal: GoalForecast, remaining: Interval | None) -> float | None:
+    """Return the probability of missing a goal, 0 to 1; None without an estimate."""
+    if goal.chance is None or (_is_beyond(remaining) and goal.reached_by is None):
+        return None
+    return 1.0 - goal.chance
+
+
+def _is_beyond(remaining: Interval | None) -> bool:
+    left = None if remaining is None else remaining.median
+    return left is not None and left > MOST_LEFT
 
 
 CONSECUTIVE = 2  # Checks in a row that turn the warning on, because one alone is often chance

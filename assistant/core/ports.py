@@ -161,12 +161,13 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """Entry in a store's list of experiments: identifier, name, opening time, event count."""
+    """Entry in a store's list of experiments: identifier, name, opening time, event count, tags."""
 
     id: str
     name: str
     opened_s: float
     n_events: int
+    tags: tuple[str, ...] = ()
 
 
 class Store(Protocol):
@@ -184,8 +185,8 @@ class Store(Protocol):
     def load(self, experiment_id: str, since: int = 0) -> tuple[Event, ...]:
         """Return the events from index ``since`` on (0 is the first), or raise StoreError."""
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, the latest first."""
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
+        """Return the stored experiments, the latest first; with ``deleted`` the deleted ones."""
 
 
 class Clock(Protocol):

@@ -390,6 +390,7 @@ class ExperimentItemOut(BaseModel):
     name: str
     opened_s: float
     events: int
+    tags: tuple[str, ...] = ()
 
 
 class RunOut(BaseModel):

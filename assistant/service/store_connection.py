@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.client.api import TRIES, ApiClient, HttpStore
-from assistant.core.errors import AssistantError, ServiceError
+from assistant.core.errors import AssistantError, ServiceError, StoreError
 from assistant.core.events import Event
 from assistant.core.ports import StoredExperiment
 from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint
@@ -73,9 +73,17 @@ class StoreConnection:
         """Return the events of an experiment from position ``since`` on."""
         return self._do(lambda store: store.load(experiment_id, since))
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, latest first."""
-        return self._do(lambda store: store.experiments())
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
+        """Return the stored experiments, latest first; with ``deleted`` the deleted ones."""
+        return self._do(lambda store: store.experiments(deleted=deleted))
+
+    def purge(self, experiment_id: str) -> None:
+        """Remove a deleted experiment for good; refused while a service uses the store."""
+        if isinstance(self.inner, HttpStore):
+            raise StoreError(
+                f"a service or a browser uses the store '{self._path}'; end it (Ctrl-C), then purge"
+            )
+        self.inner.purge(experiment_id)
 
     def execution(self, experiment_id: str) -> ExecutionStatus:
         """Return who executes the runs of an experiment; no worker does without a service."""

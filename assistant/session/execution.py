@@ -143,7 +143,7 @@ def run_queued(
     try:
         while True:
             while len(run_monitor.under_way) < executor.capacity and not halted():
-                run = _start_next(event_log)
+                run = start_next(event_log)
                 if run is None:
                     break
                 run_monitor.under_way.add(run.id)
@@ -180,6 +180,23 @@ def _end(
     return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
 
 
+def record_result(event_log: EventLog, completion: ExecutionResult) -> Run:
+    """Record the result of a running run of the session's own process, and return the run.
+
+    Raises ExperimentError: there is no such run, it is not running, or a worker executes it.
+    """
+    with event_log.deciding():
+        run = event_log.experiment.run(completion.run_id)
+        if run.state is not RunState.RUNNING:
+            raise ExperimentError(
+                f"run {run.id} is {run.state}; only a running run takes a result, and only once"
+            )
+        if run.token:
+            raise ExperimentError(f"run {run.id} is executed by worker {run.worker}")
+        event_log.decide(_end, completion)
+        return event_log.experiment.run(run.id)
+
+
 def requeue_interrupted(event_log: EventLog) -> int:
     """Requeue the runs of a process that has died, and return their number."""
     with event_log.deciding():
@@ -198,7 +215,8 @@ def _return(event_log: EventLog, runs: Iterable[Run], reason: str) -> None:
     event_log.record(*(RunReturned(now_s, run.id, reason) for run in runs))
 
 
-def _start_next(event_log: EventLog) -> Run | None:
+def start_next(event_log: EventLog) -> Run | None:
+    """Record the start of the next waiting run and return it, or None if none waits."""
     with event_log.deciding():
         waiting = event_log.experiment.waiting
         if not waiting:

@@ -42,11 +42,16 @@ from assistant.core.events import (
 )
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast
-from assistant.core.ports import Clock, Executor, Result, Store
+from assistant.core.ports import Clock, ExecutionResult, Executor, Result, Store
 from assistant.core.run import Run
 from assistant.core.sla import AutoSteering, Sla, WarningPolicy
 from assistant.session.event_log import EventLog, Listener
-from assistant.session.execution import requeue_interrupted, run_queued
+from assistant.session.execution import (
+    record_result,
+    requeue_interrupted,
+    run_queued,
+    start_next,
+)
 from strategies import Level, Strategy, Suggestion, is_exhausted
 
 
@@ -418,6 +423,17 @@ class Session(ExperimentQueries):
         """Execute all waiting runs with an executor, and record their results."""
         run_queued(self._event_log, executor, on_change, stop)
 
+    def start_next(self) -> Run | None:
+        """Start the next waiting run for a caller that executes it, or return None."""
+        return start_next(self._event_log)
+
+    def record_result(self, completion: ExecutionResult) -> Run:
+        """Record the result of a run that `start_next` started, and return the run.
+
+        Raises ExperimentError: there is no such run, it is not running, or a worker executes it.
+        """
+        return record_result(self._event_log, completion)
+
     def recover(self) -> int:
         """Requeue the runs of a process that has died, and return their number.
 
@@ -439,6 +455,22 @@ class Session(ExperimentQueries):
                     f"experiment '{self.id}' is not finished, so it cannot be reopened"
                 )
             self._event_log.record(ExperimentReopened(self._event_log.now_s()))
+
+    def rename(self, name: str) -> None:
+        """Give the experiment another name; its identifier stays."""
+        self._event_log.decide(commands.rename_experiment, name)
+
+    def tag(self, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add and remove tags, or raise ExperimentError for one that is not there."""
+        self._event_log.decide(commands.tag_experiment, add, remove)
+
+    def delete(self) -> None:
+        """Leave the experiment out of lists; raise ExperimentError while runs are running."""
+        self._event_log.decide(commands.delete_experiment)
+
+    def undelete(self) -> None:
+        """Undo the deletion, or raise ExperimentError if there is none."""
+        self._event_log.decide(commands.undelete_experiment)
 
     def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
         """Start auto-steering with the given settings, or end it if ``auto_steering`` is None.

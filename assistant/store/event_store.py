@@ -34,9 +34,13 @@ from assistant.core.errors import (
 from assistant.core.events import (
     BudgetChanged,
     Event,
+    ExperimentDeleted,
     ExperimentFinished,
     ExperimentOpened,
+    ExperimentRenamed,
     ExperimentReopened,
+    ExperimentTagged,
+    ExperimentUndeleted,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -49,6 +53,7 @@ from assistant.core.events import (
     RunSubmitted,
     SpaceChanged,
 )
+from assistant.core.experiment import Experiment
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment
 from assistant.core.sla import Sla
@@ -110,6 +115,15 @@ def project(  # noqa: PLR0912 - a case for each event
             do(
                 "UPDATE experiment SET finished = ? WHERE id = ?",
                 (isinstance(event, ExperimentFinished), experiment_id),
+            )
+        case ExperimentRenamed(name=name):
+            do("UPDATE experiment SET name = ? WHERE id = ?", (name, experiment_id))
+        case ExperimentTagged(tags=tags):
+            do("UPDATE experiment SET tags = ? WHERE id = ?", (json.dumps(tags), experiment_id))
+        case ExperimentDeleted() | ExperimentUndeleted():
+            do(
+                "UPDATE experiment SET deleted = ? WHERE id = ?",
+                (isinstance(event, ExperimentDeleted), experiment_id),
             )
         case _:
             pass  # changes no run, space or SLA
@@ -232,7 +246,25 @@ def _queue(connection: sqlite3.Connection) -> None:
         project(connection, experiment_id, position, decode_event(body))
 
 
-MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue)
+def _labels_and_output(connection: sqlite3.Connection) -> None:
+    """Add tags and deletion of experiments, and the output of runs."""
+    for statement in (
+        "ALTER TABLE experiment ADD COLUMN tags TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE experiment ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0",
+        """
+        CREATE TABLE output (
+            experiment_id TEXT NOT NULL REFERENCES experiment (id),
+            run_id INTEGER NOT NULL,
+            stdout TEXT NOT NULL,
+            stderr TEXT NOT NULL,
+            PRIMARY KEY (experiment_id, run_id)
+        ) STRICT, WITHOUT ROWID
+        """,
+    ):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Step, ...] = (_event_logs, _queue, _labels_and_output)
 
 
 def check(connection: sqlite3.Connection) -> None:
@@ -300,14 +332,21 @@ class MemoryStore:
             raise unknown_experiment(experiment_id, list(self._event_logs))
         return tuple(self._event_logs[experiment_id][since:])
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, the latest first."""
-        opened = [
-            StoredExperiment(experiment_id, first.name, first.at_s, len(event_log))
-            for experiment_id, event_log in self._event_logs.items()
-            if isinstance(first := event_log[0], ExperimentOpened)
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
+        """Return the stored experiments, the latest first; with ``deleted`` the deleted ones."""
+        states = (Experiment.replay(event_log) for event_log in self._event_logs.values())
+        listed = [
+            StoredExperiment(
+                state.opened.experiment_id,
+                state.opened.name,
+                state.opened.at_s,
+                state.n_events,
+                state.tags,
+            )
+            for state in states
+            if state.is_deleted == deleted
         ]
-        return tuple(sorted(opened, key=lambda e: e.opened_s, reverse=True))
+        return tuple(sorted(listed, key=lambda e: e.opened_s, reverse=True))
 
 
 def check_position(experiment_id: str, position: int, length: int) -> None:
@@ -553,13 +592,40 @@ class SqliteStore:
                 raise unknown_experiment(experiment_id, [name for (name,) in stored_ids])
         return [body for (body,) in rows]
 
-    def experiments(self) -> tuple[StoredExperiment, ...]:
-        """Return the stored experiments, the latest first."""
+    def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
+        """Return the stored experiments, the latest first; with ``deleted`` the deleted ones."""
         with self.errors():
             rows = self.connection.execute(
-                "SELECT id, name, opened_s, n_events FROM experiment ORDER BY opened_s DESC, rowid"
+                "SELECT id, name, opened_s, n_events, tags FROM experiment WHERE deleted = ?"
+                " ORDER BY opened_s DESC, rowid",
+                (deleted,),
             ).fetchall()
-        return tuple(StoredExperiment(*row) for row in rows)
+        return tuple(
+            StoredExperiment(name_id, name, opened_s, n_events, tuple(json.loads(tags)))
+            for name_id, name, opened_s, n_events, tags in rows
+        )
+
+    def purge(self, experiment_id: str) -> None:
+        """Remove a deleted experiment with its runs and their output, for good.
+
+        Raises StoreError: there is no such experiment, or it is not deleted.
+        """
+        with self.transaction() as connection:
+            if not self._length(experiment_id):
+                raise unknown_experiment(experiment_id, [e.id for e in self.experiments()])
+            is_deleted = "SELECT deleted FROM experiment WHERE id = ?"
+            if not connection.execute(is_deleted, (experiment_id,)).fetchone()[0]:
+                raise StoreError(f"experiment '{experiment_id}' is not deleted; delete it first")
+            connection.execute(
+                "DELETE FROM lease WHERE token IN"
+                " (SELECT token FROM attempt WHERE experiment_id = ?)",
+                (experiment_id,),
+            )
+            for table in ("attempt", "reply", "output", "run", "event"):
+                statement = f"DELETE FROM {table} WHERE experiment_id = ?"  # noqa: S608 - ours
+                connection.execute(statement, (experiment_id,))
+            connection.execute("DELETE FROM experiment WHERE id = ?", (experiment_id,))
+        self._known.cache_clear()
 
     def space(self, experiment_id: str) -> ParameterSpace:
         """Return the current parameter space of an experiment, without replaying its log."""

@@ -90,5 +90,5 @@ def hint(name: str, valid_names: Iterable[str]) -> str:
     """Return the end of an error message: the valid name nearest to ``name``, and all names."""
     names = sorted(valid_names)
     close = get_close_matches(name, names, n=1)
-    guess = f"; did you mean '{close[0]}'?" if close else ";"
-    return f"{guess} Known: {', '.join(names) if names else 'none'}."
+    guess = f"; did you mean '{close[0]}'? Known" if close else "; known"
+    return f"{guess}: {', '.join(names) if names else 'none'}."

@@ -193,7 +193,7 @@ class Parameter:
                 return level_id
         raise UnknownLevelError(
             f"parameter '{self.name}' has no level {value!r}{self._nearest(plain)}; "
-            f"its levels are {self._listed()}."
+            f"its levels are {self.listed}."
         )
 
     def parse(self, text: str) -> Level:
@@ -230,7 +230,9 @@ class Parameter:
         """Return a copy of the parameter with one more level."""
         return replace(self, levels=(*self.levels, value))
 
-    def _listed(self) -> str:
+    @property
+    def listed(self) -> str:
+        """The levels as text by rank, such as "1, 2, 4"; of many levels the first and the last."""
         ordered = sorted(range(self.n_levels), key=self.ranks.__getitem__)
         texts = [show(self.levels[i]) for i in ordered[:_LISTED_LEVELS]]
         if self.n_levels > _LISTED_LEVELS:

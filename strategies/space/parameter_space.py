@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -125,6 +126,18 @@ class ParameterSpace:
             exclusion.check(families)
         if not self.lineage:
             object.__setattr__(self, "lineage", _digest(self))
+
+    def _repr_html_(self) -> str:
+        """Return the parameters and their levels as an HTML table, for notebooks."""
+        rows = "".join(
+            f"<tr><td>{html.escape(p.name)}</td><td>{html.escape(p.listed)}</td>"
+            f"<td>{html.escape(p.unit)}</td></tr>"
+            for p in self.parameters
+        )
+        head = "<tr><th>parameter</th><th>levels</th><th>unit</th></tr>"
+        excluded = "".join(f"<br>never: {html.escape(e.text)}" for e in self.exclusions)
+        caption = f"{self.size:,} combinations{excluded}"
+        return f"<table><caption>{caption}</caption>{head}{rows}</table>"
 
     @property
     def names(self) -> tuple[str, ...]:

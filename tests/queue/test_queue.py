@@ -376,7 +376,7 @@ def test_an_older_store_is_brought_up_with_a_backup(tmp_path: Path, clock: HandC
     before = store.load("hills")
     store.close()
     old = sqlite3.connect(path)
-    for table in ("reply", "lease", "attempt", "run", "experiment"):
+    for table in ("output", "reply", "lease", "attempt", "run", "experiment"):
         old.execute(f"DROP TABLE {table}")
     old.execute("PRAGMA user_version = 1")
     old.commit()

@@ -17,6 +17,8 @@ from assistant.core.events import Event
 
 FOLDER = Path(__file__).parent / "first_house"
 LINES = (FOLDER / "events.jsonl").read_text().splitlines()
+LATER = {"ExperimentDeleted", "ExperimentRenamed", "ExperimentTagged", "ExperimentUndeleted"}
+FIRST = sorted(EVENT_TAGS.keys() - LATER)
 
 
 @pytest.fixture
@@ -34,10 +36,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_kind_of_event_has_a_tag_and_an_example() -> None:
     assert set(EVENT_TAGS.values()) == set(get_args(Event))
-    assert [json.loads(line)["type"] for line in LINES] == sorted(EVENT_TAGS)
+    assert [json.loads(line)["type"] for line in LINES] == FIRST
 
 
-@pytest.mark.parametrize("line", LINES, ids=sorted(EVENT_TAGS))
+@pytest.mark.parametrize("line", LINES, ids=FIRST)
 def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> None:
     event = decode_event(line)
     assert event_tag(event) == json.loads(line)["type"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from assistant.analysis.experiment_state import ExperimentState, experiment_stat
 from assistant.analysis.response_map import expected_measure
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.experiment_view import (
+    existing,
     fresh_session,
     print_state,
     print_summary,
@@ -34,8 +36,9 @@ from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
 from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import write_report
+from assistant.presentation.tables.experiment_summary import gain_words
 from assistant.presentation.tables.queue import age_words, reason_text, reported_words
-from assistant.presentation.text.number_format import level, moment
+from assistant.presentation.text.number_format import level, moment, number
 from assistant.service.store_connection import open_store
 from assistant.session.opening import load_session
 from assistant.session.session import Session
@@ -94,12 +97,12 @@ def suggest(
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("no.", *current.space.names):
         table.add_column(name, justify="right")
-    for number, suggestion in enumerate(batch.suggestions, 1):
+    for position, suggestion in enumerate(batch.suggestions, 1):
         cells = [level(v) for v in current.space.values(suggestion.configuration).values()]
-        table.add_row(str(number), *cells)
+        table.add_row(str(position), *cells)
     OUT.print(table)
-    for number, suggestion in enumerate(batch.suggestions, 1):
-        OUT.print(f"{number}. {reason_text(current, suggestion)}", soft_wrap=True)
+    for position, suggestion in enumerate(batch.suggestions, 1):
+        OUT.print(f"{position}. {reason_text(current, suggestion)}", soft_wrap=True)
     if open_batch is not None:
         OUT.print("A warning is open: its batch is shown again, and nothing is recorded.")
     elif before is not None and recorded:
@@ -181,41 +184,198 @@ def print_events(
     return 0
 
 
-def experiments(store: StoreOption = None, as_json: Json = False) -> int:
-    """List the stored experiments, latest first."""
+def experiments(
+    tag: Annotated[
+        str | None, typer.Option(help="Only experiments with this tag.", show_default=False)
+    ] = None,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="List the deleted experiments instead.")
+    ] = False,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """List the stored experiments with state, progress and best, latest first."""
     path = store_path(store)
-    stored = open_store(path).experiments() if is_there(path) else ()
-    states = {} if not stored else _states(path, stored)
+    stored = open_store(path).experiments(deleted=deleted) if is_there(path) else ()
+    stored = tuple(entry for entry in stored if tag is None or tag in entry.tags)
+    listed = _listed(path, stored) if stored else []
     if as_json:
-        listed = [{**asdict(e), "state": states[e.id].as_json()} for e in stored]
-        print_json({"store": str(path), "experiments": listed})
+        print_json({"store": str(path), "experiments": [entry.as_json() for entry in listed]})
         return 0
     if not stored:
-        OUT.print(f"The store '{path}' holds no experiment yet.")
+        which = f"experiment with the tag '{tag}'" if tag is not None else "experiment yet"
+        which = "deleted experiment" if deleted and tag is None else which
+        OUT.print(f"The store '{path}' holds no {which}.", soft_wrap=True)
         return 0
+    tags = ("tags",) if any(entry.stored.tags for entry in listed) else ()
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("experiment", "name", "state", "next step", "opened", "events"):
+    longest = max(len(entry.stored.id) for entry in listed)  # an identifier is never cut
+    table.add_column("experiment", no_wrap=True, min_width=longest)
+    for name in ("name", *tags, "state", "runs", "best", "next step", "opened"):
         table.add_column(name)
-    for e in stored:
-        state, opened_at = states[e.id], moment(e.opened_s)
-        words = (f"{state.icon} {state.name}", str(state.next_step))
-        table.add_row(e.id, e.name, *words, opened_at, str(e.n_events))
+    for entry in listed:
+        state, shown = entry.state, entry.stored
+        words = (f"{state.icon} {state.name}", entry.progress, entry.best)
+        labels = (", ".join(shown.tags),) if tags else ()
+        opened_at = moment(shown.opened_s)
+        table.add_row(shown.id, shown.name, *labels, *words, str(state.next_step), opened_at)
     OUT.print(table)
     return 0
 
 
-def _states(path: Path, stored: Sequence[StoredExperiment]) -> dict[str, ExperimentState]:
-    """Return the present state of each stored experiment."""
+@dataclass(frozen=True, slots=True)
+class ListedExperiment:
+    """A stored experiment with its state, for the list."""
+
+    stored: StoredExperiment
+    experiment: Experiment
+    state: ExperimentState
+
+    @property
+    def progress(self) -> str:
+        """Ended runs of the budget, such as "12/40"."""
+        n, budget = self.experiment.n_ended, self.experiment.sla.max_runs
+        return str(n) if budget is None else f"{n}/{budget}"
+
+    @property
+    def best(self) -> str:
+        """Value of the best configuration, with its gain over the current one."""
+        run, objective = self.experiment.best, self.experiment.opened.objective
+        summary = None if run is None else self.experiment.summary(run)
+        if summary is None:
+            return ""
+        value = f"{number(summary.outcome.value)} {objective.unit}".strip()
+        gain = gain_words(self.experiment)
+        return f"{value} ({gain})" if gain else value
+
+    def as_json(self) -> dict[str, object]:
+        """Return the entry as a JSON object."""
+        run = self.experiment.best
+        summary = None if run is None else self.experiment.summary(run)
+        best = None
+        if run is not None and summary is not None:
+            values = dict(self.experiment.space.values(run.configuration))
+            best = {
+                "run": run.id,
+                "values": values,
+                "value": summary.outcome.value,
+                "feasible": summary.outcome.feasible,
+            }
+        runs = {"ended": self.experiment.n_ended, "budget": self.experiment.sla.max_runs}
+        return {**asdict(self.stored), "state": self.state.as_json(), "runs": runs, "best": best}
+
+
+def _listed(path: Path, stored: Sequence[StoredExperiment]) -> list[ListedExperiment]:
+    """Return stored experiments with their present states."""
     opened, now_s = open_store(path, take_key=False), SystemClock().now_s()
+    listed = []
     try:
-        return {
-            entry.id: experiment_state(
-                Experiment.replay(opened.load(entry.id)), now_s, opened.execution(entry.id)
-            )
-            for entry in stored
-        }
+        for entry in stored:
+            experiment = Experiment.replay(opened.load(entry.id))
+            state = experiment_state(experiment, now_s, opened.execution(entry.id))
+            listed.append(ListedExperiment(entry, experiment, state))
     finally:
         opened.close()
+    return listed
+
+
+StoredName = Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")]
+
+
+def rename(
+    experiment: StoredName,
+    name: Annotated[str, typer.Argument(help="Its new name.")],
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Give a stored experiment another name; its identifier stays."""
+    session = stored_session(experiment, store)
+    session.rename(name)
+    if as_json:
+        print_json({"experiment": session.id, "name": session.experiment.opened.name})
+    else:
+        OUT.print(f"{session.id} is now called '{session.experiment.opened.name}'.", soft_wrap=True)
+    return 0
+
+
+def tag_experiment(
+    experiment: StoredName,
+    tags: Annotated[list[str] | None, typer.Argument(help="Tags to add.")] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Remove this tag; repeatable.", show_default=False),
+    ] = None,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Add tags to a stored experiment, or remove them; without any, show them."""
+    session = stored_session(experiment, store)
+    if tags or remove:
+        session.tag(tags or (), remove or ())
+    current = session.experiment.tags
+    if as_json:
+        print_json({"experiment": session.id, "tags": current})
+    else:
+        OUT.print(f"{session.id} has the tags: {', '.join(current) or 'none'}.", soft_wrap=True)
+    return 0
+
+
+def delete(
+    experiment: Annotated[str, typer.Argument(help="A stored experiment.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Bring a deleted one back.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove it from the store for good, with its runs.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Delete a stored experiment: lists leave it out; `--undo` brings it back until `--purge`."""
+    if undo and purge:
+        raise SettingsError("--undo and --purge contradict each other; give one of them")
+    session = stored_session(experiment, store)
+    name, where = session.id, "" if store is None else f" --store {store}"
+    if undo:
+        session.undelete()
+        done = f"{name} is back."
+    elif purge:
+        _confirm(f"Remove {name} and its {len(session.experiment.runs)} runs for good?", yes)
+        if not session.experiment.is_deleted:
+            _refuse_if_executed(session, store)
+            session.delete()
+        open_store(existing(store)).purge(name)
+        done = f"{name} is removed for good."
+    else:
+        _refuse_if_executed(session, store)
+        _confirm(f"Delete {name} ({len(session.experiment.runs)} runs)?", yes)
+        session.delete()
+        done = f"{name} is deleted; bring it back with: copperline delete {name} --undo{where}"
+    if as_json:
+        print_json({"experiment": name, "deleted": not undo, "purged": purge})
+    else:
+        OUT.print(done, soft_wrap=True)
+    return 0
+
+
+def _refuse_if_executed(session: Session, store: Path | None) -> None:
+    """Raise SettingsError while a process or workers execute the experiment's runs."""
+    opened = open_store(existing(store), take_key=False)
+    try:
+        execution = opened.execution(session.id)
+    finally:
+        opened.close()
+    if execution.in_process or (execution.active and session.experiment.finished is None):
+        raise SettingsError(f"experiment '{session.id}' is being executed; end that first")
+
+
+def _confirm(question: str, yes: bool) -> None:
+    """Ask a person; without a terminal only ``--yes`` is an answer. Raises SettingsError."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise SettingsError("nobody can be asked without a terminal; add --yes to delete it")
+    if not typer.confirm(question):
+        raise SettingsError("nothing was deleted")
 
 
 Runs = list[int] | None
@@ -257,8 +417,8 @@ def queue(
         session.experiment.run(run_id)  # refuse an unknown run before any change
     for run_id in first or []:
         session.run_first(run_id)
-    for run_id, number in priorities:
-        session.reprioritise(run_id, number)
+    for run_id, priority_number in priorities:
+        session.reprioritise(run_id, priority_number)
     for run_id in hold or []:
         session.hold(run_id)
     for run_id in release or []:

@@ -514,7 +514,8 @@ def _resume(
 ) -> int:
     if not session.experiment.opened.recipe:
         raise SettingsError(
-            f"experiment '{session.id}' was opened from Python; continue it there (load_session)"
+            f"experiment '{session.id}' was opened from Python; continue it there "
+            "(copperline.load_study)"
         )
     built = rebuild_sweep(session.experiment.opened)
     check_capacity(built.settings.place, built.settings.workers)

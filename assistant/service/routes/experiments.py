@@ -73,13 +73,17 @@ ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
 
 
 @query_router.get("/experiments")
-def experiments(service: ServiceOf) -> list[ExperimentItemOut]:
-    """List the stored experiments, latest first."""
+def experiments(service: ServiceOf, deleted: bool = False) -> list[ExperimentItemOut]:
+    """List the stored experiments, latest first; with ``deleted`` the deleted ones."""
     return [
         ExperimentItemOut(
-            experiment=stored.id, name=stored.name, opened_s=stored.opened_s, events=stored.n_events
+            experiment=stored.id,
+            name=stored.name,
+            opened_s=stored.opened_s,
+            events=stored.n_events,
+            tags=stored.tags,
         )
-        for stored in service.store.experiments()
+        for stored in service.store.experiments(deleted=deleted)
     ]
 
 

@@ -1,0 +1,245 @@
+"""The façade: ask and tell, what it refuses, and that a study is an experiment as any other."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+import copperline as cl
+from assistant.cli.main import run as command
+
+SPACE = {"lr": [0.1, 0.01, 0.001], "layers": range(1, 9), "batch": (16, 32, 64)}
+
+PROGRAM = """
+def loss(lr, layers, batch):
+    return {"loss": (lr - 0.01) ** 2 + 1 / layers + abs(batch - 32) / 100, "seconds": batch * 2.0}
+"""
+
+SWEEP = """
+runs = 25
+seed = 5
+[application]
+kind = "function"
+function = "program:loss"
+baseline = { lr = 0.1, layers = 1, batch = 64 }
+[objective]
+minimise = "loss"
+[[parameters]]
+name = "lr"
+levels = [0.1, 0.01, 0.001]
+[[parameters]]
+name = "layers"
+range = { low = 1, high = 8, step = 1 }
+[[parameters]]
+name = "batch"
+levels = [16, 32, 64]
+"""
+
+
+def loss(lr: float, layers: int, batch: int) -> dict[str, float]:
+    return {
+        "loss": (lr - 0.01) ** 2 + 1 / layers + abs(batch - 32) / 100,
+        "seconds": batch * 2.0,
+    }
+
+
+def test_ask_and_tell_until_the_budget_is_used() -> None:
+    study = cl.study(SPACE, minimise="loss", runs=14, noisy=False)
+    while run := study.ask():
+        assert dict(run) == dict(run.values)
+        assert run.reason
+        study.tell(run, loss(**run))  # type: ignore[arg-type]
+    assert study.finished == "the budget of 14 runs is used up"
+    assert study.ask() is None
+    assert study.runs_left == 0
+    frame = study.to_pandas()
+    assert list(frame["run"]) == list(range(1, 15))
+    assert frame["loss"].min() == study.best.value  # type: ignore[union-attr]
+    assert set(frame["state"]) == {"completed"}
+    assert set(frame["seconds"]) <= {32.0, 64.0, 128.0}
+    assert study.effects().parameters[0].parameter == "layers"
+    assert study.effects().to_pandas()["parameter"][0] == "layers"
+
+
+def test_the_same_seed_gives_the_runs_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    assert command(["sweep", "sweep.toml", "--store", "a.db", "--json"]) == 0
+    by_command = json.loads(capsys.readouterr().out)
+
+    baseline = {"lr": 0.1, "layers": 1, "batch": 64}
+    study = cl.study(SPACE, minimise="loss", runs=25, seed=5, baseline=baseline)
+    study.optimise(loss)
+    with cl.load_study("a.db") as swept:
+        alike = ["source", "lr", "layers", "batch", "loss", "seconds", "seed", "why"]
+        assert study.to_pandas()[alike].equals(swept.to_pandas()[alike])
+    assert study.best is not None
+    assert by_command["best"]["value"] == study.best.value
+    assert by_command["best"]["run"] == study.best.run
+
+
+def test_a_stored_study_is_an_experiment_and_goes_on_in_another_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "experiments.db"
+    with cl.study(SPACE, minimise="loss", runs=6, store=store, name="mine") as study:
+        first, second = study.ask(), study.ask()
+        assert first is not None
+        assert second is not None
+        study.tell(second, loss(**second))  # type: ignore[arg-type]
+        with pytest.raises(cl.AssistantError, match="another process executes"):
+            cl.load_study(store)
+        assert command(["experiments", "--store", str(store), "--json"]) == 0
+        (listed,) = json.loads(capsys.readouterr().out)["experiments"]
+        assert (listed["name"], listed["state"]["name"]) == ("mine", "running")
+    assert command(["resume", "--store", str(store)]) == 2
+    assert "copperline.load_study" in " ".join(capsys.readouterr().err.split())
+    with cl.load_study(store, study.id) as again:
+        run = again.ask()
+        assert run is not None
+        assert run.values == first.values  # it was asked for and never told
+        assert again.optimise(lambda **values: loss(**values)["loss"]) is not None
+        again.tell(run, 1.0)
+        assert again.ask() is None
+        assert again.runs_left == 0
+
+
+def test_several_runs_may_be_open_and_none_comes_twice() -> None:
+    study = cl.study(SPACE, minimise="loss", runs=30, workers=4)
+    runs = [study.ask() for _ in range(20)]
+    assert len({tuple(run.values.values()) for run in runs if run is not None}) == 20
+    for run in reversed(runs):
+        assert run is not None
+        study.tell(run, loss(**run))  # type: ignore[arg-type]
+    rest = []
+    while run := study.ask():
+        rest.append(run)
+    assert len(rest) == 10
+    assert study.finished is None  # ten are open
+    for run in rest:
+        study.tell(run, failed="the machine was lost")
+    assert study.ask() is None
+    assert study.finished
+
+
+def test_what_is_wrong_is_said_in_one_sentence_and_changes_nothing() -> None:
+    study = cl.study({"x": [1, 2, 3]}, minimise="loss")
+    run = study.ask()
+    assert run is not None
+    with pytest.raises(KeyError, match="no parameter 'y'; the parameters are x"):
+        run["y"]
+    for result, words in (
+        (float("nan"), "gave nan as the measure 'loss'"),
+        ({"los": 1.0}, "no measure 'loss'; it gave: los"),
+        ("fine", "the text 'fine'"),
+        (None, "nothing"),
+    ):
+        with pytest.raises(cl.AssistantError, match=words):
+            study.tell(run, result)
+    with pytest.raises(cl.AssistantError, match="no run 9"):
+        study.tell(9, 1.0)
+    with pytest.raises(cl.AssistantError, match="no reason in words"):
+        study.tell(run, failed=" ")
+    with pytest.raises(cl.AssistantError, match="tell only one"):
+        study.tell(run, 1.0, failed="it broke")
+    study.tell(run, 1.0)
+    with pytest.raises(cl.AssistantError, match="run 1 was told already, as completed"):
+        study.tell(run, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"space": {"x": [1, 2]}}, "name one measure"),
+        ({"space": {"x": [1, 2]}, "minimise": "a", "maximise": "b"}, "name one measure"),
+        ({"space": [1, 2], "minimise": "a"}, "levels by parameter name"),
+        ({"space": {"x": 5}, "minimise": "a"}, "has levels 5"),
+        ({"space": {"x": {"low": 1}}, "minimise": "a"}, "parameter 'x' are wrong"),
+        ({"space": {"x": [1]}, "minimise": "a", "runs": 0}, "at least 1 run"),
+        ({"space": {"x": [1]}, "minimise": "a", "also": "cost"}, "'maximise accuracy'"),
+        ({"space": {"x": [1]}, "minimise": "a", "strategy": "graps"}, "did you mean 'grasp'"),
+        ({"space": {"x": [1]}, "minimise": "a", "warnings": "wait"}, "accept or ignore"),
+        ({"space": {"x": [1]}, "minimise": "a", "baseline": {"x": 2}}, "no level 2"),
+    ],
+)
+def test_wrong_arguments_make_no_store(
+    tmp_path: Path, arguments: dict[str, object], words: str
+) -> None:
+    store = tmp_path / "none.db"
+    with pytest.raises((cl.AssistantError, cl.StrategyError), match=words):
+        cl.study(**arguments, store=store)  # type: ignore[arg-type]
+    assert not store.exists()
+
+
+def test_constraints_second_measures_and_parameters_of_every_form() -> None:
+    study = cl.study(
+        {
+            "n": {"range": {"low": 1, "high": 9, "step": 2}, "unit": "s"},
+            "lr": {"logarithmic": {"low": 0.001, "high": 0.1, "count": 3}},
+            "kind": cl.Parameter("kind", ("a", "b")),
+        },
+        maximise="accuracy",
+        also="minimise cost",
+        constraints=[cl.Constraint("memory", at_most=5)],
+        exclude=["n == 9 and kind == 'a'"],
+        runs=12,
+    )
+    assert study.space.size == 30
+    while run := study.ask():
+        n = float(run["n"])
+        study.tell(run, {"accuracy": n, "cost": n, "memory": n})
+    assert study.best is not None
+    assert (study.best.value, study.best.feasible) == (5.0, True)
+
+
+def test_a_warning_is_a_python_warning() -> None:
+    study = cl.study(
+        SPACE, minimise="loss", runs=20, constraints=[cl.Constraint("seconds", at_most=1)]
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        study.optimise(loss)
+    (warning,) = [w for w in caught if issubclass(w.category, cl.StudyWarning)]
+    assert str(warning.message).startswith("Nothing feasible yet. ")
+
+
+def test_a_function_that_raises_is_a_failed_run() -> None:
+    study = cl.study({"x": [1, 2, 3, 4]}, minimise="loss", runs=4)
+
+    def program(x: int) -> float:
+        if x == 2:
+            raise ValueError("no\nluck")
+        return float(x)
+
+    study.optimise(program)
+    frame = study.to_pandas()
+    assert list(frame[frame["x"] == 2]["why"]) == ["ValueError: no luck"]
+
+
+def test_notebooks_show_escaped_tables(tmp_path: Path) -> None:
+    study = cl.study({"x": ["<b>", "c"]}, minimise="a<i", runs=2, name="<script>")
+    run = study.ask()
+    assert run is not None
+    study.tell(run, 1.0)
+    shown = [study, run, study.space, study.effects(), study.forecast()]
+    for text in [thing._repr_html_() for thing in shown]:
+        assert text.startswith("<")
+        assert not [tag for tag in ("<b>", "<script>", "a<i") if tag in text]
+    assert "&lt;b&gt;" in study.space._repr_html_()
+    assert study.report(tmp_path / "out.html").exists()
+
+
+def test_the_import_is_cheap() -> None:
+    code = (
+        "import sys; import copperline; print(sorted({m.split('.')[0] for m in sys.modules} &"
+        " {'numpy', 'pandas', 'pydantic', 'assistant', 'strategies'})); copperline.__version__"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
