@@ -1,5 +1,6 @@
 """Axes of charts: units as people read them, ticks that fit, and one palette for all."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_ticks_of_time_enclose_the_values_and_are_few(ends: tuple[float, float])
     ticks = time_ticks(*ends)
     assert ticks[0] <= ends[0] <= ends[1] <= ticks[-1]
     assert 2 <= len(ticks) <= 7
-    assert len({round(b - a, 6) for a, b in zip(ticks, ticks[1:], strict=False)}) == 1
+    assert len({round(b - a, 6) for a, b in itertools.pairwise(ticks)}) == 1
 
 
 def test_logarithmic_ticks_of_time_are_whole_units() -> None:
@@ -76,7 +77,7 @@ def test_labels_of_repeated_levels_do_not_touch_the_next_round() -> None:
     axis = [nested("outer", 20), nested("inner", 3)]
     drawn = labels(axis, 6, 400, {}, is_across=False)
     places = sorted(row["y"] * 6 for layer in drawn[:-1] for row in layer["data"]["values"])
-    gaps = [b - a for a, b in zip(places, places[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(places)]
     assert min(gaps) >= 12
 
 
