@@ -142,7 +142,7 @@ def compare_experiments(experiments: Sequence[Experiment]) -> ExperimentComparis
     return ExperimentComparison(
         tuple(map(_experiment, names, experiments)),
         _groups(names, experiments),
-        _rows([_settings(experiment) for experiment in experiments]),
+        _common(experiments, _rows([_settings(experiment) for experiment in experiments])),
         _rows([_best_levels(experiment) for experiment in experiments]),
         any(experiment.opened.deterministic is not True for experiment in experiments),
     )
@@ -213,11 +213,16 @@ def _sentence(value_name: str, pairs: Sequence[tuple[str, Experiment]]) -> str:
     if not best.outcome.feasible:
         return f"None of them has a result that meets every constraint; {name} is closest."
     if len(ranked) == 1:
-        return f"{name} has {value_name} {spoken}; nothing has the same objective."
+        return f"{name} has the {value_name} {spoken}; no other result has its objective."
     second, second_name = ranked[1]
     if not second.outcome.feasible:
         return f"Only {name} meets every constraint: {value_name} {spoken}."
-    other = second.outcome.value
+    return _apart(value_name, unit, (name, value), (second_name, second.outcome.value))
+
+
+def _apart(value_name: str, unit: str, best: tuple[str, float], second: tuple[str, float]) -> str:
+    """Say how far the best value of one experiment is from that of the next one."""
+    (name, value), (second_name, other), spoken = best, second, amount(best[1], unit)
     if other == value:
         return f"{name} and {second_name} have the same best {value_name}: {spoken}."
     text = f"{name} has the best {value_name}: {spoken}"
@@ -233,6 +238,15 @@ def _rows(columns: Sequence[dict[str, str]]) -> tuple[ComparedRow, ...]:
     return tuple(
         ComparedRow(name, tuple(column.get(name, _ABSENT) for column in columns)) for name in names
     )
+
+
+def _common(
+    experiments: Sequence[Experiment], rows: Sequence[ComparedRow]
+) -> tuple[ComparedRow, ...]:
+    """Leave out what only some applications have, unless all experiments run the same one."""
+    if len({experiment.opened.application for experiment in experiments}) == 1:
+        return tuple(rows)
+    return tuple(row for row in rows if _ABSENT not in row.texts)
 
 
 def _settings(experiment: Experiment) -> dict[str, str]:
