@@ -70,7 +70,7 @@ def _module(name: str) -> Any:
 
 def import_pages() -> None:
     """Import the modules of all pages in advance, so that the first drawing of a page is fast."""
-    for name in ("experiments", "new", "workload", "platform", "agents"):
+    for name in ("experiments", "new", "compare", "workload", "platform", "agents"):
         _module(name)
     for entry in PAGES.values():
         _module(entry.module)
@@ -124,6 +124,13 @@ def run_app(store: Path) -> None:
         )
         return intent
 
+    def comparing(connection: ServiceConnection) -> Intent | None:
+        stored = connection.http_store().experiments() if connection.store.exists() else ()
+        intent: Intent | None = _module("compare").page(
+            stored, lambda chosen: connection.view_model(chosen).refresh(now=True).experiment
+        )
+        return intent
+
     def making(connection: ServiceConnection) -> Intent | None:
         intent: Intent | None = _module("new").page(
             connection.store, lambda opened: _begin(connection, opened)
@@ -159,6 +166,7 @@ def run_app(store: Path) -> None:
     general = [
         page("experiments", "Experiments", ":material/folder_open:", first),
         page("new", "New", ":material/add_circle:", making),
+        page("compare", "Compare", ":material/compare_arrows:", comparing),
     ]
     is_open = _open_id() is not None
     of_open_experiment = [

@@ -66,22 +66,6 @@ def runs(n: int) -> str:
     return "1 run" if n == 1 else f"{n:,} runs"
 
 
-def level_words(value: Level, unit: str) -> str:
-    """Return a level for people: seconds as a duration, other numbers with four digits.
-
-    >>> level_words(432000, "s"), level_words(0.000316227766017, ""), level_words("easy", "")
-    ('5 d', '0.0003162', 'easy')
-    >>> level_words(45, "s"), level_words(16384, "KB"), level_words(True, "")
-    ('45 s', '16384 KB', 'True')
-    """
-    if isinstance(value, str | bool):
-        return f"{value} {unit}".strip()
-    if unit == "s" and abs(value) >= 120:
-        return _WHOLE.sub("", duration(float(value)))
-    text = f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else level(value)
-    return f"{text} {unit}".strip()
-
-
 def value_words(value: float, unit: str) -> str:
     """Return a result for people: seconds as a duration, other numbers with four digits.
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.charts.palette import ACCENT, MUTED, TEXT
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
 BAR_HEIGHT = 22  # Pixels of the chart's height for each bar
 

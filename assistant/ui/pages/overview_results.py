@@ -8,9 +8,8 @@ import streamlit as st
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Constraint, Measure
 from assistant.core.run import Run, RunState
-from assistant.presentation.charts.ranking import RankedBar, ranking_bars
 from assistant.presentation.charts.vega_lite import trade_off
-from assistant.presentation.tables.effects import EffectsRanking, amount, effects_ranking
+from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
 from assistant.presentation.tables.experiment_summary import (
     FrontRow,
     baseline_finding,
@@ -18,10 +17,11 @@ from assistant.presentation.tables.experiment_summary import (
     trade_points,
 )
 from assistant.presentation.tables.queue import stopped_words
-from assistant.presentation.text.number_format import number, quantity, unit_of
+from assistant.presentation.text.number_format import level_words, number, quantity, unit_of
 from assistant.ui import labels
-from assistant.ui.charting import low, wide
+from assistant.ui.charting import wide
 from assistant.ui.intents import Intent, answer_at
+from assistant.ui.ranking import ranking_chart
 from assistant.ui.state import ExperimentView
 
 MOST_NAMED = 8  # Most changes, and most bars; further ones are counted
@@ -52,12 +52,11 @@ def change_line(experiment: Experiment) -> str:
     space = experiment.space
     new = space.values(best.configuration)
     if baseline is None:
-        parts = [f"{p.name} {labels.level_words(new[p.name], p.unit)}" for p in space.parameters]
+        parts = [f"{p.name} {level_words(new[p.name], p.unit)}" for p in space.parameters]
         return f"**Use these**: {_listed(parts)}"
     old = space.values(baseline.configuration)
     parts = [
-        f"{p.name} {labels.level_words(old[p.name], p.unit)} → "
-        f"{labels.level_words(new[p.name], p.unit)}"
+        f"{p.name} {level_words(old[p.name], p.unit)} → {level_words(new[p.name], p.unit)}"
         for p in space.parameters
         if old[p.name] != new[p.name]
     ]
@@ -74,32 +73,8 @@ def _listed(parts: list[str]) -> str:
 
 def _what_matters(experiment: Experiment) -> None:
     ranking = _ranking(experiment)
-    sentence = ranking.sentence.partition(". ")[0].rstrip(".")
-    st.markdown(f"**What matters**: {labels.escape_markdown(sentence)}.")
-    bars = [
-        RankedBar(
-            entry.parameter,
-            entry.value,
-            entry.low,
-            entry.high,
-            amount(entry.value, ranking.unit),
-            entry.low is None or entry.is_clear,
-        )
-        for entry in ranking.parameters
-        if entry.value is not None
-    ]
-    if not any(bar.value for bar in bars):
-        return
-    st.vega_lite_chart(
-        low(ranking_bars(bars[:MOST_NAMED])),
-        theme=None,
-        width="stretch",
-        alt="what matters: " + ", ".join(f"{bar.parameter} {bar.label}" for bar in bars),
-    )
-    more = f" {len(bars) - MOST_NAMED} more on *Effects*." if len(bars) > MOST_NAMED else ""
-    grey = " Grey: noise alone could make it." if not all(bar.is_clear for bar in bars) else ""
-    line = " Line: 95 % interval." if any(bar.low is not None for bar in bars) else ""
-    st.caption(f"Bar: how far the levels of a parameter differ.{line}{grey}{more}")
+    st.markdown(f"**What matters**: {labels.escape_markdown(ranking.headline)}")
+    ranking_chart(ranking, MOST_NAMED)
 
 
 def violated(experiment: Experiment) -> list[str]:
