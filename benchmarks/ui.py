@@ -46,7 +46,7 @@ Opened = Callable[[], Any]
 SCRIPT = Path(__file__).resolve().parents[1] / "streamlit_app.py"
 PARTS = ("cold", "switch", "click", "map", "gantt", "live", "memory")
 PAGES = {
-    "Overview": "Best so far, and forecast", "Suggestions": None, "Queue": None,
+    "Overview": "Best so far", "Suggestions": None, "Queue": None,
     "What if": None, "Space": "Space", "Effects": None, "Run": None, "Steering": None,
     "Report": "Basis of this report",
 }  # fmt: skip

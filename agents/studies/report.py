@@ -25,7 +25,8 @@ from agents.studies.results import (
 from agents.studies.study import Cell, Study
 from agents.studies.study_runner import PlayedStudy
 from assistant.config.snapshot import version
-from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, INK, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.charts.palette import ACCENT, INK, MUTED, TEXT
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 from assistant.presentation.report.html import page_environment, svg
 from assistant.presentation.text.number_format import cell as csv_cell
 from assistant.presentation.text.number_format import number

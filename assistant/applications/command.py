@@ -440,6 +440,12 @@ class Command:
             *([Fact("Environment", "; ".join(variables))] if variables else []),
         )
 
+    def command_line(self, values: Mapping[str, Level], seed: int) -> tuple[str, ...]:
+        """Return the program with its arguments for one run, with ``{scratch}`` as it stands."""
+        texts = {name: value_text(value) for name, value in values.items()}
+        texts |= {SEED: str(seed), SCRATCH: f"{{{SCRATCH}}}"}
+        return tuple(template.fill(texts) for template in self._argv)
+
     @property
     def _read_from(self) -> Reading | None:
         if self.reading is None and set(self.objective.measures) != {WALL}:

@@ -25,6 +25,14 @@ from assistant.ui.state import (
 from assistant.ui.status_bar import start, status_bar
 
 _EXPERIMENT_KEY = "experiment"
+_STYLE = """<style>
+[data-testid=stMainBlockContainer] { padding-top: 3.25rem; }
+[data-testid=stMainBlockContainer] h1 { font-size: 2rem; }
+@media print {
+  [data-testid=stSidebar], [data-testid=stHeader], button { display: none !important; }
+}
+</style>"""
+"""Less space above the content of a page, and nothing on paper that can only be pressed."""
 _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 
@@ -69,7 +77,7 @@ def _module(name: str) -> Any:
 
 def import_pages() -> None:
     """Import the modules of all pages in advance, so that the first drawing of a page is fast."""
-    for name in ("experiments", "new", "workload", "platform", "agents"):
+    for name in ("experiments", "new", "compare", "workload", "platform", "agents"):
         _module(name)
     for entry in PAGES.values():
         _module(entry.module)
@@ -83,6 +91,7 @@ def run_app(store: Path) -> None:
     if not is_guarded():
         st.error(UNGUARDED, icon=":material/lock:")
         return
+    st.html(_STYLE)
     pages: dict[str, Page] = {}
 
     def act(intent: Intent | None) -> None:
@@ -128,6 +137,13 @@ def run_app(store: Path) -> None:
         )
         return intent
 
+    def comparing(connection: ServiceConnection) -> Intent | None:
+        stored = connection.http_store().experiments() if connection.store.exists() else ()
+        intent: Intent | None = _module("compare").page(
+            stored, lambda chosen: connection.view_model(chosen).refresh(now=True).experiment
+        )
+        return intent
+
     def making(connection: ServiceConnection) -> Intent | None:
         intent: Intent | None = _module("new").page(
             connection.store, lambda opened: _begin(connection, opened)
@@ -147,26 +163,35 @@ def run_app(store: Path) -> None:
         return intent
 
     def page(
-        name: str, title: str, icon: str, draw: Callable[[ServiceConnection], Intent | None]
+        name: str,
+        title: str,
+        icon: str,
+        draw: Callable[[ServiceConnection], Intent | None],
+        *,
+        is_listed: bool = True,
     ) -> Page:
         pages[name] = Page(
-            guarded(draw), title=title, icon=icon, url_path=name, default=name == "experiments"
-        )
+            guarded(draw), title=title, icon=icon, url_path=name, default=name == "experiments",
+            visibility="visible" if is_listed else "hidden",
+        )  # fmt: skip
         return pages[name]
 
     general = [
         page("experiments", "Experiments", ":material/folder_open:", first),
         page("new", "New", ":material/add_circle:", making),
+        page("compare", "Compare", ":material/compare_arrows:", comparing),
     ]
+    is_open = _open_id() is not None
     of_open_experiment = [
-        page(name, s.title, s.icon, of_experiment(name, s.draw)) for name, s in PAGES.items()
+        page(name, s.title, s.icon, of_experiment(name, s.draw), is_listed=is_open)
+        for name, s in PAGES.items()
     ]
-    tools = [
+    labs = [
         page("workload", "Workload", ":material/stacked_bar_chart:", log),
         page("platform", "AI platform", ":material/hub:", aiops),
         page("agents", "Agents", ":material/groups:", studies),
     ]
-    st.navigation({"": general, "Experiment": of_open_experiment, "Tools": tools}).run()
+    st.navigation({"": general, "Experiment": of_open_experiment, "Labs": labs}).run()
     mark_rendered()
 
 
@@ -185,11 +210,17 @@ def _choose(experiment_id: str) -> None:
     st.query_params["e"] = experiment_id
 
 
+def _open_id() -> str | None:
+    """Return the id of the open experiment; the address may name one with ``?e=``."""
+    experiment_id: str | None = st.query_params.get("e") or st.session_state.get(_EXPERIMENT_KEY)
+    return experiment_id
+
+
 def _open_view(
     connection: ServiceConnection, pages: Mapping[str, Page]
 ) -> ExperimentViewModel | None:
-    """Return the view of the open experiment; the address may name one with ``?e=``."""
-    experiment_id = st.query_params.get("e") or st.session_state.get(_EXPERIMENT_KEY)
+    """Return the view of the open experiment, or say that none is open and return None."""
+    experiment_id = _open_id()
     if experiment_id is None:
         st.title("Copperline")
         st.info("No experiment is open.")

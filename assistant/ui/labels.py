@@ -1,11 +1,15 @@
 """Labels: short texts and table cells of the pages, with words instead of unknown numbers."""
 
+import re
+
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
 from assistant.core.ports import SystemClock
 from assistant.core.run import Run, RunState
-from assistant.presentation.text.number_format import level, number, quantity, setting
+from assistant.presentation.text.number_format import duration, level, number, quantity, setting
 from strategies import Configuration, Level, Parameter, ParameterSpace
+
+_WHOLE = re.compile(r" 00 (h|min|s)$")
 
 SOURCES = {
     "baseline": "current",
@@ -60,6 +64,17 @@ def runs(n: int) -> str:
     ('1 run', '20 runs')
     """
     return "1 run" if n == 1 else f"{n:,} runs"
+
+
+def value_words(value: float, unit: str) -> str:
+    """Return a result for people: seconds as a duration, other numbers with four digits.
+
+    >>> value_words(32_400_000.0, "s"), value_words(0.30219, ""), value_words(12.5, "ms")
+    ('375 d', '0.3022', '12.5 ms')
+    """
+    if unit == "s" and value >= 120:
+        return _WHOLE.sub("", duration(value))
+    return f"{number(value)} {unit}".strip()
 
 
 def column(parameter: Parameter) -> str:

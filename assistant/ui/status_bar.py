@@ -20,30 +20,53 @@ from assistant.ui.state import ExperimentSnapshot, ExperimentViewModel
 
 LIVE_S, IDLE_S = 2.0, 5.0
 _DRAWN, _FRESH = "drawn", "drawn-now"
+_ANSWERING = "answering-the-warning"
 
 
 def status_bar(
     view_model: ExperimentViewModel, experiment: Experiment, page: str = ""
 ) -> Intent | None:
     """Draw the status bar above a page; return the request of its one button, or None."""
-    snapshot = view_model.snapshot
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader(labels.escape_markdown(experiment.opened.name), anchor=False, width="content")
-        opened = experiment.opened
-        about = f"{opened.objective} · {opened.application} · {opened.experiment_id}"
-        st.caption(labels.escape_markdown(about), width="content")
-        intent = _button(view_model, snapshot, page)
-    answer_at("run")
+    snapshot, opened = view_model.snapshot, experiment.opened
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.subheader(
+            labels.escape_markdown(opened.name), anchor=False, width="content",
+            help=labels.escape_markdown(f"{opened.application} · {opened.experiment_id}"),
+        )  # fmt: skip
+        st.caption(labels.escape_markdown(str(opened.objective)), width="content")
     st.session_state[_DRAWN] = _sign(snapshot)
     st.session_state[_FRESH] = True
-    st.fragment(_line, run_every=LIVE_S if snapshot.is_live else IDLE_S)(view_model)
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        with st.container(width="content"):
+            line = st.fragment(_line, run_every=LIVE_S if snapshot.is_live else IDLE_S)
+            line(view_model, page)
+        intent = _button(view_model, snapshot, page)
+    answer_at("run")
     return intent
 
 
-def state_words(snapshot: ExperimentSnapshot) -> str:
-    """Return the state of an experiment as Markdown: icon, word, reason and next step."""
+def is_answering(experiment: Experiment) -> bool:
+    """Return whether the user asked on *Overview* for the answers to the open warning."""
+    warning = experiment.open_warning
+    return warning is not None and st.session_state.get(_ANSWERING) == _warning_key(experiment)
+
+
+def _warning_key(experiment: Experiment) -> tuple[str, int] | None:
+    warning = experiment.open_warning
+    return None if warning is None else (experiment.opened.experiment_id, warning.number)
+
+
+def state_words(snapshot: ExperimentSnapshot, page: str = "") -> str:
+    """Return the state of an experiment as Markdown: icon, word and reason.
+
+    The next step follows where no button of the status bar on ``page`` says it.
+    """
     state = snapshot.state
-    words = f"**{state.icon} {labels.escape_markdown(state.sentence)}** {state.next_step}"
+    words = f"**{state.icon} {labels.escape_markdown(state.sentence)}**"
+    if state.next_step in (NextStep.WORKER, NextStep.CLIENT) or (
+        _PAGES.get(state.next_step) == page and state.next_step is not NextStep.REPORT
+    ):
+        words += f" {state.next_step}"
     if state.next_step is NextStep.WORKER:
         words += f" In a terminal: `{state.command}`."
     if snapshot.execution.external and not state.is_over:
@@ -57,7 +80,7 @@ def _last_call(execution: ExecutionStatus) -> str:
 
 
 def numbers(experiment: Experiment) -> list[str]:
-    """Describe the progress of an experiment: run counts, deadline, mode."""
+    """Describe the progress of an experiment: run counts, deadline, and whether it steers."""
     failed, running, waiting = (
         len(experiment.runs_in(state))
         for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
@@ -74,9 +97,11 @@ def numbers(experiment: Experiment) -> list[str]:
         parts.append(f"{running} running, {waiting} waiting{suffix}")
     if experiment.sla.deadline_s is not None and experiment.finished is None:
         parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
-    if experiment.auto_steering is not None:
-        parts.append("auto-steering on")
-    return parts
+    return parts + _mode(experiment)
+
+
+def _mode(experiment: Experiment) -> list[str]:
+    return [] if experiment.auto_steering is None else ["auto-steering on"]
 
 
 _PAGES: Mapping[NextStep, str] = {
@@ -110,6 +135,8 @@ def _button(
             help="Running runs continue to their end; no more runs start.",
         ):  # fmt: skip
             return Intent("run", lambda: _pause(view_model))
+    elif state.next_step is NextStep.ANSWER and page == "overview":
+        _answer_button(snapshot.experiment)
     elif target not in (None, page) and st.button(
         state.next_step.removesuffix("."), type="primary", key="next-step"
     ):
@@ -117,7 +144,20 @@ def _button(
     return None
 
 
-def _line(view_model: ExperimentViewModel) -> None:
+def _answer_button(experiment: Experiment) -> None:
+    """Draw the button that opens the answers to the warning on this page, and closes them."""
+    is_open, key = is_answering(experiment), _warning_key(experiment)
+
+    def toggle() -> None:
+        st.session_state[_ANSWERING] = None if is_open else key
+
+    st.button(
+        "Answer later" if is_open else NextStep.ANSWER.removesuffix("."),
+        type="secondary" if is_open else "primary", key="next-step", on_click=toggle,
+    )  # fmt: skip
+
+
+def _line(view_model: ExperimentViewModel, page: str) -> None:
     """Draw the part that changes by itself; redraw the page once its state has changed."""
     # Directly after the page it shows the same snapshot, because a redraw now would lose the press
     # of a button below.
@@ -131,8 +171,10 @@ def _line(view_model: ExperimentViewModel) -> None:
             icon=":material/cloud_off:",
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        st.markdown(state_words(snapshot), width="content")
-        st.markdown(" · ".join(numbers(snapshot.experiment)), width="content")
+        st.markdown(state_words(snapshot, page), width="content")
+        told = numbers(snapshot.experiment) if page != "overview" else _mode(snapshot.experiment)
+        if told:
+            st.markdown(" · ".join(told), width="content")
         changed = snapshot.experiment.n_events - st.session_state.get(_DRAWN, ("", 0))[1]
         if changed > 0:
             st.button(

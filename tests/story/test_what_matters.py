@@ -96,7 +96,7 @@ def test_terminal_browser_report_and_api_agree(
 
     # browser: Overview, the headline of Effects, its table and its charts
     said = " ".join(block.value for block in staged(overview.page, session).markdown)
-    assert f"**Effects**: {ranking.sentence}" in said
+    assert f"**What matters**: {ranking.sentence.partition('. ')[0].rstrip('.')}." in said
     drawn = staged(effects.page, session)
     blocks = [block.value for block in drawn.markdown]
     assert blocks[0] == f"**{ranking.sentence}**"

@@ -16,28 +16,28 @@ from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import open_from
 from assistant.ui.sla_fields import SlaFields
 from tests.assistant.examples import Bowl
-from tests.ui.screens import at_page, press, until_done
+from tests.ui.screens import at_page, press, sound, until_done
 from tests.ui.stage import staged
 from tests.ui.test_one_story import told
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    ("sla", "wanted"),
-    [
-        (Sla(40, None, 20.0, Tariff("EUR", 0.5, "x"), 3.0, 600.0), {"Cost", "Goal", "Longest run"}),
-        (Sla(40), set()),
-    ],
-)
-def test_what_is_agreed_is_shown_and_nothing_else(sla: Sla, wanted: set[str]) -> None:
-    session = open_session(Bowl(), store=MemoryStore(), sla=sla)
-    page = staged(overview.page, session)  # type: ignore[arg-type]
-    shown = {metric.label: metric.value for metric in page.metric}
-    assert {"Cost", "Goal", "Longest run"} & set(shown) == wanted
-    if wanted:
-        assert shown["Cost"] == "0 of 20 EUR"
-        assert shown["Goal"] == "open"
+def test_what_is_agreed_is_in_the_diagnostics_and_nothing_else() -> None:
+    for sla, wanted in (
+        (
+            Sla(40, None, 20.0, Tariff("EUR", 0.5, "x"), 3.0, 600.0),
+            {"Runs", "Cost", "Run limit", "Goal"},
+        ),
+        (Sla(40), {"Runs"}),
+    ):
+        session = open_session(Bowl(), store=MemoryStore(), sla=sla)
+        page = staged(overview.page, session)  # type: ignore[arg-type]
+        assert not any("agreed" in frame.value for frame in page.dataframe)
+        page.session_state[f"diagnostics-{session.id}"] = True
+        page = sound(page.run())
+        (terms,) = [frame.value for frame in page.dataframe if "agreed" in frame.value]
+        assert set(terms[""]) == wanted
 
 
 def test_terms_are_changed_while_it_runs_and_the_others_stay() -> None:

@@ -57,4 +57,4 @@ def test_the_tile_compares_in_words() -> None:
     session.import_results([(TODAY, {"height": 7.0}), ({**TODAY, "x": 1}, {"height": 2.0})])
     page = staged(overview.page, session)  # type: ignore[arg-type]
     tiles = {tile.label: (tile.value, tile.delta) for tile in page.metric}
-    assert tiles["Best so far"] == ("2", "71.4 % lower than current")
+    assert tiles["Best"] == ("2", "71.4 % lower than current")

@@ -30,7 +30,7 @@ from assistant.presentation.tables.effects import ranking_of
 from assistant.session.opening import open_session
 from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import Intent
-from assistant.ui.pages import effects, effects_details, overview
+from assistant.ui.pages import effects, effects_details, overview_diagnostics
 from assistant.ui.pages import effects as effects_pairs
 from assistant.ui.state import ExperimentView
 from strategies import Level, Parameter, ParameterSpace
@@ -109,22 +109,25 @@ def test_one_result_tells_no_effect_and_which_runs_would() -> None:
     page = staged(effects.page, session)
     told = text_of(page)
     assert "No effect on wait_s can be estimated yet" in told
-    assert "A pair needs two parameters" in told
+    assert told.count("No effect on wait_s can be estimated yet") == 1
+    assert "Not told apart yet: not known: a, b, c." in told
     assert "4 runs are missing to estimate all main effects; fewer are not enough." in told
     assert page.button(key=f"effects-add-{session.experiment.version}").label == "Add these 4 runs"
+    page.button(key="effects-add-missing").click().run()
+    assert len(session.experiment.waiting) == 4
+    assert "4 runs were added" in page.success[0].value
+    assert not [button for button in page.button if button.key == "effects-add-missing"]
 
 
 def test_many_results_say_what_matters_first() -> None:
     session = measured("x", "y", "z")
     page = staged(effects.page, session)
     told = text_of(page)
-    assert "a matters most: its levels differ by 8" in told
-    assert "in wait_s; b follows with 3.98 s. Then c 0.01 s." in told
+    assert "**a matters most: its levels differ by 8 s in wait_s.**" in told
     assert "The model explains" in told
-    headings = [one.value for one in page.subheader]
-    assert headings == [
-        "Effects", "Each level", "Interactions of pairs", "Effects against the noise",
-        "Quality of the model", "Missing runs",
+    assert list(page.dataframe[0].value["parameter"]) == ["a", "b", "c"], "as in the headline"
+    assert [one.value for one in page.subheader] == [
+        "Effects", "Each level", "Interactions of pairs",
     ]  # fmt: skip
     assert page.selectbox(key=f"effects-pair-{session.id}").value == "a x b"
 
@@ -144,7 +147,7 @@ def test_response_and_filter_are_those_that_were_picked() -> None:
     page = staged(effects.page, session)
     page.selectbox(key=f"effects-on-{session.id}").set_value("cost").run()
     told = text_of(page)
-    assert "a matters most: its levels differ by 2 in cost; b follows with 0. Then c 0." in told
+    assert "a matters most: its levels differ by 2 in cost." in told
     page.selectbox(key=f"effects-on-{session.id}").set_value("wait_s").run()
     page.toggle(key=f"effects-feasible-{session.id}").set_value(True).run()  # cost 2: a = 1 only
     assert "b matters most" in text_of(page)
@@ -161,7 +164,7 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert section is not None
     assert section.ranking == ranking_of(report)
     table = effects.levels_table(report)
-    row = table[(table["parameter"] == "a") & (table["level"] == "1")].iloc[0]
+    row = table[(table["parameter"] == "a") & (table["level"] == "1 procs")].iloc[0]
     assert row["runs"] == 4
     assert float(row["change [s]"]) == pytest.approx(4, abs=0.05)
     assert row[""] == "worse"
@@ -286,7 +289,7 @@ def test_missing_runs_are_added_as_they_were_shown() -> None:
     session = measured("x")
     page = staged(effects.page, session)
     page.selectbox(key=f"effects-target-{session.id}").set_value("the effect of c").run()
-    shown = page.dataframe[-1].value
+    shown = next(one.value for one in page.dataframe if list(one.value.columns) == ["a", "b", "c"])
     assert list(shown["c"]) == ["y", "z"]
     page.button(key=f"effects-add-{session.experiment.version}").click().run()
     added = session.experiment.runs[4:]
@@ -306,8 +309,9 @@ def test_a_pair_names_its_missing_cells() -> None:
     assert "1 of 4 combinations of a x b without a run" in text_of(page)
     what = "the interaction of a and b"
     page.selectbox(key=f"effects-target-{session.id}").set_value(what).run()
-    row = page.dataframe[-1].value.iloc[0]
-    assert (row["a [procs]"], row["b"]) == ("-1", "-1")
+    shown = next(one.value for one in page.dataframe if list(one.value.columns) == ["a", "b", "c"])
+    row = shown.iloc[0]
+    assert (row["a"], row["b"]) == ("-1 procs", "-1")
     assert not page.radio, "the one run completes the block as well"
     page.selectbox(key=f"effects-target-{session.id}").set_value("the interaction of a and c").run()
     fewest, block = page.radio[0].options
@@ -349,7 +353,7 @@ def _bare_add(seat: Seat, runs: tuple[dict[str, Level], ...]) -> str:
 
 
 def _board(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
-    overview.prediction_record_section(experiment)
+    overview_diagnostics.prediction_record_section(experiment)
     return None
 
 

@@ -1,14 +1,16 @@
-"""The page *Experiments* under Streamlit's own tester, and what a list says of an experiment."""
+"""The front page under Streamlit's own tester, and what a list says of an experiment."""
 
+import re
 import sqlite3
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import streamlit
 from streamlit.testing.v1 import AppTest
 
+from agents import Follower
 from assistant import Experiment, Sla, WarningPolicy, load_session, open_session
 from assistant.analysis.experiment_state import (
     ExecutionStatus,
@@ -17,12 +19,14 @@ from assistant.analysis.experiment_state import (
 )
 from assistant.applications.lookup import Lookup
 from assistant.core.ports import StoredExperiment
+from assistant.core.sla import AutoSteering
 from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import run_points
 from assistant.presentation.tables.experiment_summary import summarise_experiment
 from assistant.store.event_store import SqliteStore
 from assistant.ui.pages import experiments
 from assistant.ui.pages.new_form import Form
-from assistant.ui.pages.new_preview import NewExperiment, open_from
+from assistant.ui.pages.new_preview import EXAMPLE, EXAMPLE_COURSE, NewExperiment, open_from
 from tests.ui.screens import press, sound
 from tests.ui.shell import shown
 
@@ -53,51 +57,50 @@ def opened(store: Path, table: Path, name: str, **more: object) -> NewExperiment
     return open_from(form, store)
 
 
-def choose(page: AppTest, row: int) -> AppTest:
-    key = page.dataframe[0].key
-    page.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    return sound(page.run())
-
-
 def labels(page: AppTest) -> list[str]:
     return [button.label for button in page.button]
+
+
+def names(page: AppTest) -> list[str]:
+    return [button.label for button in page.button if (button.key or "").startswith("open-")]
+
+
+def rows(page: AppTest) -> list[str]:
+    """Return what stands beside the name of each experiment, a vertical bar between the cells."""
+    bodies = [str(html.proto.body) for html in page.get("html")]
+    cells = [body for body in bodies if body.startswith('<div class="cl-row">')]
+    texts = [re.sub(r"<small>([^<]+)</small>", r" (\1)", body) for body in cells]
+    return [re.sub(r"<[^>]*>", "", text.replace("</span><span>", " | ")) for text in texts]
+
+
+def tick(page: AppTest, experiment_id: str) -> AppTest:
+    return sound(page.checkbox(key=f"tick-{experiment_id}").check().run())
 
 
 # -- the first thing that a newcomer sees ----------------------------------------------------------
 
 
-def test_without_an_experiment_there_is_one_thing_to_press(store: Path, service: House) -> None:
+def test_without_an_experiment_it_asks_what_to_tune(store: Path, service: House) -> None:
     page = drawn(store, service)
-    assert page.subheader[0].value == "No experiment yet"
-    assert labels(page) == ["Start the example", "Start the AI platform", "Set up an experiment"]
+    assert page.title[0].value == "What do you want to tune?"
+    assert labels(page) == ["Set it up", "Enter a path", "Start the example"]
     assert not store.exists(), "looking makes nothing"
     page = press(page, "start-example")
     assert page.session_state["went"] == "overview"
     (new,) = service.opened
-    assert new.auto_steering is not None
-    assert new.session.experiment.sla.max_runs == 24
+    assert new.auto_steering == AutoSteering(warnings="wait")
+    assert new.session.experiment.sla.max_runs == 40
     assert len(SqliteStore(store).experiments()) == 1
 
 
-def test_the_example_is_done_in_well_under_a_minute(store: Path, service: House) -> None:
-    press(drawn(store, service), "start-example")
-    new = service.opened[0]
-    started_s = time.monotonic()
-    executor, session = SerialExecutor(new.application), new.session
-    session.run_queued(executor)
-    session.submit(session.initial_evaluation(5))
-    while session.remaining_runs:
-        session.run_queued(executor)
-        batch = session.suggest(min(5, session.remaining_runs))
-        if session.experiment.open_warning is not None:
-            session.answer_warning("ignored")
-        session.submit(batch)
-    session.run_queued(executor)
-    assert time.monotonic() - started_s < 60
-    best = session.experiment.best
-    assert best is not None
-    assert best.outcome is not None
-    assert best.outcome.feasible
+def test_a_command_is_set_up_with_its_settings(store: Path, service: House) -> None:
+    page = drawn(store, service)
+    page.text_input(key="front-command").set_value("python train.py --lr {lr} --seed {seed}")
+    page = press(page, "front-set-up")
+    assert page.session_state["went"] == "new"
+    form = page.session_state["new-form"]
+    assert (form.source, form.unsaid) == ("command", ("lr",))
+    assert form.unattended, "it steers unless one wants to choose"
 
 
 def test_a_damaged_experiment_is_named_and_the_others_are_listed(
@@ -115,90 +118,106 @@ def test_a_damaged_experiment_is_named_and_the_others_are_listed(
     (error,) = page.error
     assert f"{damaged}" in error.value.replace("\\", "")
     assert "damaged: event 0" in error.value
-    assert page.dataframe[0].value["name"].tolist() == ["sound"]
+    assert names(page) == ["sound"]
 
 
-def test_the_platform_is_started_with_a_click(store: Path, service: House) -> None:
-    page = press(drawn(store, service), "start-platform")
-    assert page.session_state["went"] == "overview"
-    (new,) = service.opened
-    assert new.auto_steering is not None
-    assert new.application.name == "ai_platform"
-    assert new.session.experiment.sla.max_runs == 60
+def test_a_log_on_this_machine_is_set_up(store: Path, service: House) -> None:
+    page = press(drawn(store, service), "front-log-path")
+    assert page.session_state["went"] == "new"
+    assert page.session_state["new-form"].source == "log"
 
 
-def test_an_own_one_leads_to_new(store: Path, service: House) -> None:
-    assert press(drawn(store, service), "new-experiment").session_state["went"] == "new"
+def test_a_dropped_log_is_kept_and_set_up(
+    store: Path, service: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Upload:
+        name, file_id = "small.swf", "1"
+
+        def getvalue(self) -> bytes:
+            return b"; no job\n"
+
+    monkeypatch.setattr(streamlit, "file_uploader", lambda *_, **__: Upload())
+    page = drawn(store, service)
+    assert page.session_state["went"] == "new"
+    form = page.session_state["new-form"]
+    assert form.source == "log"
+    assert Path(form.path).read_bytes() == b"; no job\n"
+
+
+def test_the_picture_of_the_example_shows_its_results(store: Path) -> None:
+    new = open_from(EXAMPLE, store)
+    Follower(warnings="accept", max_runs=6).steer(new.session, SerialExecutor(new.application))
+    seen = [round(point.value) for point in run_points(new.session.experiment)]
+    assert seen == list(EXAMPLE_COURSE[: len(seen)])
+    assert len(seen) >= 6
+
+
+@pytest.mark.soak
+def test_the_example_gains_after_its_design_and_warns(store: Path) -> None:
+    new = open_from(EXAMPLE, store)
+    Follower(warnings="accept").steer(new.session, SerialExecutor(new.application))
+    experiment = new.session.experiment
+    assert [round(point.value) for point in run_points(experiment)] == list(EXAMPLE_COURSE)
+    assert min(EXAMPLE_COURSE[11:]) < 0.85 * min(EXAMPLE_COURSE[:11])
+    assert len(experiment.warnings) == 2
+    assert experiment.warnings[0].forecast.executed < 25
 
 
 # -- the list --------------------------------------------------------------------------------------
 
 
-def test_the_list_says_how_far_each_is(store: Path, service: House, table: Path) -> None:
+def test_the_rows_say_how_far_each_is(store: Path, service: House, table: Path) -> None:
     one = opened(store, table, "first", deadline="2h")
-    one.session.include({"x": 1, "y": 1})
+    for x in (1, 2):
+        one.session.include({"x": x, "y": 1})
     one.session.run_queued(SerialExecutor(one.application))
     two = opened(store, table, "second [x](y)")
     two.session.include({"x": 4, "y": 4})
     page = drawn(store, service)
-    rows = page.dataframe[0].value
-    assert list(rows["name"]) == ["second [x](y)", "first"]
-    assert list(rows["state"]) == ["‖ paused", "‖ paused"]
-    assert list(rows["best"]) == ["", "19"]
-    assert list(rows["runs"]) == ["0 of 5", "1 of 5"]
-    assert list(rows["used"]) == [0.0, 20.0]
-    left = list(rows["time left"])
-    assert left[0] == ""
-    assert "to the deadline" in left[1]
-    assert "warning" not in rows
-    assert labels(page)[0] == r"Open second \[x](y)"
+    assert names(page) == [r"second \[x](y)", "first"]
+    second, first = rows(page)
+    assert second == "‖ paused | no result yet | 0 of 5 runs | "
+    assert re.sub(r" \(.*to the deadline\)", "", first) == "‖ paused | 14 | 2 of 5 runs | "
+    assert "to the deadline" in first
+    pictures = [str(html.proto.body).count("<img") for html in page.get("html")]
+    assert sum(pictures) == 2, "the line of the first, and the example"
+    assert page.title[0].value == "Experiments"
+    assert "What do you want to tune next?" in [one.value for one in page.subheader]
 
 
-def test_one_is_opened_by_its_id(store: Path, service: House, table: Path) -> None:
+def test_one_is_opened_by_a_click_on_its_name(store: Path, service: House, table: Path) -> None:
     for name in ("a", "b", "c"):
         opened(store, table, name)
     ids = [one.id for one in SqliteStore(store).experiments()]
-    page = drawn(store, service)
-    page = choose(page, 2)
-    assert labels(page)[0] == "Open a"
-    page = press(page, f"open-{ids[2]}")
+    page = press(drawn(store, service), f"open-{ids[2]}")
     assert service.chosen == [ids[2]]
     assert page.session_state["went"] == "overview"
 
 
-def test_what_comes_meanwhile_does_not_move_what_was_chosen(
+def test_what_comes_meanwhile_does_not_move_what_was_ticked(
     store: Path, service: House, table: Path
 ) -> None:
     first = opened(store, table, "first")
-    page = choose(drawn(store, service), 0)
-    assert not any("since" in label for label in labels(page))
+    page = tick(drawn(store, service), first.session.id)
     opened(store, table, "second")
     page = sound(page.run())
-    assert list(page.dataframe[0].value["name"]) == ["first"], "the table is frozen"
-    assert "Open first" in labels(page)
-    assert "1 change since - refresh" in labels(page)
-    press(page, f"open-{first.session.id}")
-    assert service.chosen == [first.session.id]
-    page = press(page, "experiments-refresh")
-    assert list(page.dataframe[0].value["name"]) == ["second", "first"]
-    assert not any("since" in label for label in labels(page))
+    assert names(page) == ["second", "first"]
+    press(page, "duplicate")
+    assert page.session_state["new-form"].name == "first again"
 
 
-def test_an_experiment_that_goes_on_is_one_change(store: Path, service: House, table: Path) -> None:
+def test_an_experiment_that_goes_on_is_drawn_anew(store: Path, service: House, table: Path) -> None:
     one = opened(store, table, "first")
     page = drawn(store, service)
     one.session.include({"x": 1, "y": 1})
     one.session.run_queued(SerialExecutor(one.application))
-    page = sound(page.run())
-    assert list(page.dataframe[0].value["best"]) == [""]
-    page = press(page, "experiments-refresh")
-    assert list(page.dataframe[0].value["best"]) == ["19"]
+    assert rows(sound(page.run())) == ["‖ paused | 19 | 1 of 5 runs | "]
 
 
 def test_it_is_duplicated_into_new(store: Path, service: House, table: Path) -> None:
     one = opened(store, table, "mine", strategy="random", exclude="x == 1", deadline="2h")
     before = SqliteStore(store).experiments()
-    page = press(drawn(store, service), f"duplicate-{one.session.id}")
+    page = press(tick(drawn(store, service), one.session.id), "duplicate")
     assert page.session_state["went"] == "new"
     form = page.session_state["new-form"]
     assert form.name == "mine again"
@@ -213,7 +232,7 @@ def test_one_that_was_opened_from_python_cannot_be_duplicated(
     store: Path, service: House, table: Path
 ) -> None:
     session = open_session(Lookup.read(table), store=SqliteStore(store), name="bare", sla=Sla(3))
-    page = press(drawn(store, service), f"duplicate-{session.id}")
+    page = press(tick(drawn(store, service), session.id), "duplicate")
     assert "opened from Python" in page.error[0].value
     assert page.session_state["went"] == ""
 
@@ -238,7 +257,7 @@ def test_a_journal_is_read_once_for_each_state(
     page.pagination[0].set_value(2)
     page = sound(page.run())
     assert len(read) == experiments.PER_PAGE + 5
-    assert list(page.dataframe[0].value["name"]) == [f"e{i}" for i in range(4, -1, -1)]
+    assert names(page) == [f"e{i}" for i in range(4, -1, -1)]
 
 
 def test_a_store_that_cannot_be_read_is_said_in_a_sentence(
@@ -302,8 +321,7 @@ def test_a_warning_that_waits_for_an_answer_is_in_the_list(
     warning = session.experiment.open_warning
     assert warning is not None
     assert summarise_experiment(looked_at(new)).warning == warning.text
-    rows = drawn(store, service).dataframe[0].value
-    assert list(rows["warning"]) == [f"▲ {warning.text}"]
+    assert rows(drawn(store, service))[0].startswith("◆ needs you")
     session.answer_warning("ignored")
     assert summarise_experiment(looked_at(new)).warning == ""
 

@@ -1,4 +1,4 @@
-"""What *Overview* says was found: the levels of the best, what is violated, and what matters."""
+"""What *Overview* says was found: what to change, what is violated, and what matters."""
 
 from collections.abc import Mapping
 
@@ -40,29 +40,26 @@ def said(session: Session) -> str:
     return " ".join(one.value for one in page.markdown)
 
 
-def test_the_levels_of_the_best_stand_beside_the_answer() -> None:
+def test_what_to_change_is_one_line() -> None:
     session = ran(Bowl(baseline=TODAY), (0, 2), (2, 2), (1, 0))
-    assert (
-        "Run 3 is 71.4 % lower than the current configuration (7 -> 2).** "
-        "It changes x from 0 to 1, y from 2 to 0." in said(session)
-    )
+    assert "**Change these**: x 0 → 1 · y 2 → 0" in said(session)
 
 
-def test_without_a_today_the_best_has_all_its_levels() -> None:
+def test_without_a_current_configuration_the_best_has_all_its_levels() -> None:
     session = ran(Bowl(), (1, 1), (2, 0))
-    assert overview_results.levels_text(session.experiment) == "It has x 2, y 0, mode plain."
+    line = overview_results.change_line(session.experiment)
+    assert line == "**Use these**: x 2 · y 0 · mode plain"
 
 
-def test_today_being_the_best_needs_no_levels() -> None:
+def test_the_current_configuration_being_the_best_nothing_is_to_change() -> None:
     session = ran(Bowl(baseline={"x": 2, "y": 0, "mode": "plain"}), (2, 0), (0, 2))
-    assert overview_results.levels_text(session.experiment) == ""
+    line = overview_results.change_line(session.experiment)
+    assert line == "**Change nothing yet**: the current configuration is the best so far."
 
 
 def test_of_many_parameters_the_rest_is_counted() -> None:
-    assert (
-        overview_results._listed([str(i) for i in range(10)])
-        == "0, 1, 2, 3, 4, 5, 6, 7, and 2 more"
-    )
+    told = overview_results._listed([str(i) for i in range(10)])
+    assert told == "0 · 1 · 2 · 3 · 4 · 5 · 6 · 7 · and 2 more"
 
 
 def test_where_nothing_is_feasible_each_violated_constraint_says_how_far_it_is() -> None:
@@ -71,15 +68,20 @@ def test_where_nothing_is_feasible_each_violated_constraint_says_how_far_it_is()
         "low enough: met by 1 of 3 runs; run 3 has height = 4.",
         "steep enough: met by 1 of 3 runs; run 3 has height = 4.",
     ]
-    assert "No tried configuration meets every constraint" in said(session)
+    assert "**Nothing tried meets every constraint yet.**" in said(session)
     assert "steep enough: met by 1 of 3 runs" in said(session)
 
 
-def test_what_matters_is_said_or_why_it_is_not_known() -> None:
+def test_what_matters_is_said_and_drawn_or_why_it_is_not_known() -> None:
     session = ran(Bowl(), *((x, y) for x in range(4) for y in range(3)))
-    assert "**Effects**: x matters most" in said(session)
-    assert "**Effects**: " in said(ran(Bowl(), (2, 0)))
+    assert "**What matters**: x matters most" in said(session)
+    page = staged(overview.page, session)  # type: ignore[arg-type]
+    drawn = [chart.proto.alt for chart in page.get("vega_lite_chart")]
+    assert any(alt.startswith("what matters: x ") for alt in drawn), drawn
+    unknown = ran(Bowl(), (2, 0))
+    assert "**What matters**: No effect on height can be estimated yet" in said(unknown)
+    assert len(staged(overview.page, unknown).get("vega_lite_chart")) == 1  # type: ignore[arg-type]
 
 
 def test_before_the_first_result_nothing_is_said() -> None:
-    assert "**Effects**" not in said(ran(Bowl()))
+    assert "**What matters**" not in said(ran(Bowl()))

@@ -1,4 +1,4 @@
-"""The banner of every page, in each way that a goal can stand, and one story told three times."""
+"""What *Overview* says of the goal and of what may come, and one story told three times."""
 
 import json
 import re
@@ -36,51 +36,52 @@ def shown(session: Session) -> AppTest:
     return staged(overview.page, session)  # type: ignore[arg-type]
 
 
-def banner(page: AppTest, kind: str) -> list[str]:
-    return [box.value.replace("**", "") for box in getattr(page, kind)]
+def lines(page: AppTest) -> list[str]:
+    return [block.value.replace("**", "") for block in page.markdown]
 
 
-def tiles(page: AppTest) -> dict[str, str]:
-    return {metric.label: metric.value for metric in page.metric}
+def tiles(page: AppTest) -> dict[str, tuple[str, str]]:
+    return {metric.label: (metric.value, metric.delta) for metric in page.metric}
 
 
 @pytest.mark.parametrize(
-    ("goal", "stop", "runs", "verdict", "kind"),
+    ("goal", "stop", "runs", "verdict", "icon"),
     [
-        (3.0, 5, 60, "silent", "info"),
-        (100.0, 16, 60, "reached", "success"),
-        (3.0, 20, 22, "nearly_used", "warning"),
-        (3.0, 20, 20, "missed", "error"),
+        (3.0, 5, 60, "silent", "hourglass_top"),
+        (100.0, 16, 60, "reached", "flag"),
+        (3.0, 20, 22, "nearly_used", "hourglass_bottom"),
+        (3.0, 20, 20, "missed", "block"),
     ],
 )
-def test_the_banner_says_how_the_goal_stands(
-    store: Path, goal: float, stop: int, runs: int, verdict: str, kind: str
+def test_one_line_says_how_the_goal_stands(
+    store: Path, goal: float, stop: int, runs: int, verdict: str, icon: str
 ) -> None:
     session = swept(store, goal, stop, runs)
     seen = session.forecast()
     assert verdict_of(seen) == verdict
     text = headline(ForecastSubject.of(session.experiment), seen)
     page = shown(session)
-    assert text in banner(page, kind)
-    assert any("Copper's rule (not calibrated)" in caption.value for caption in page.caption)
-    assert ("Runs left" in tiles(page)) == (verdict != "missed")
-    assert ("Chance of the goal" in tiles(page)) == (verdict not in ("missed", "reached"))
-    if verdict == "silent":
-        assert tiles(page)["Chance of the goal"] == "unknown"
-        assert tiles(page)["Best expected at the end"] == "unknown"
+    (line,) = [line for line in lines(page) if text in line]
+    assert icon in line
+    done = session.experiment.n_ended
+    assert tiles(page)["Runs used"][0] == f"{done} of {runs}"
+    if verdict == "missed":
+        assert tiles(page)["Time used"] == ("below 1 s", "")
+    else:
+        assert tiles(page)["Time left"] == ("about 1 s", f"{runs - done} runs left")
 
 
 @pytest.mark.parametrize(
-    ("chance", "kind", "begins"),
+    ("chance", "icon", "begins"),
     [
         (0.05, "error", "Very likely to miss:"),
         (0.2, "warning", "Likely to miss:"),
-        (0.5, "info", "Chance to reach 3 "),
-        (0.8, "success", "On track:"),
+        (0.5, "balance", "Chance to reach 3 "),
+        (0.8, "trending_up", "On track:"),
     ],
 )
-def test_every_verdict_has_its_words_and_its_box(
-    store: Path, monkeypatch: pytest.MonkeyPatch, chance: float, kind: str, begins: str
+def test_every_verdict_has_its_words_and_its_icon(
+    store: Path, monkeypatch: pytest.MonkeyPatch, chance: float, icon: str, begins: str
 ) -> None:
     session = swept(store, 3.0, 20)
 
@@ -90,32 +91,38 @@ def test_every_verdict_has_its_words_and_its_box(
         return replace(seen, goal=replace(seen.goal, chance=chance, band=(chance / 2, 0.9)))
 
     monkeypatch.setattr(Session, "forecast", as_foretold)
-    page = shown(session)
-    told = [text for text in banner(page, kind) if "Chance to reach" in text]
-    assert len(told) == 1
-    assert told[0].startswith(begins)
-    assert tiles(page)["Chance of the goal"] == percent(chance)
+    (line,) = [line for line in lines(shown(session)) if "Chance to reach" in line]
+    assert f":material/{icon}:" in line
+    assert begins in line
+    assert percent(chance) in line
 
 
-def test_without_a_goal_there_is_a_line_and_no_box(store: Path) -> None:
+def test_without_a_goal_no_chance_is_told_outside_of_the_diagnostics(store: Path) -> None:
     session = swept(store, None, 16)
     page = shown(session)
-    assert any("Chance that the budget suffices: " in m.value for m in page.markdown)
-    assert "Chance of the goal" not in tiles(page)
-    assert tiles(page)["Runs left"] == "44"
+    text = " ".join(lines(page))
+    assert "hance" not in text
+    assert "rule" not in text
+    assert len(page.metric) == 3
+    page.session_state[f"diagnostics-{session.id}"] = True
+    page.run()
+    assert not page.exception
+    text = " ".join((*lines(page), *(caption.value for caption in page.caption)))
+    assert "Chance that the budget suffices: " in text
+    assert "By the paper's rule (uncalibrated)" in text
+    table = next(f.value for f in page.dataframe if "further runs" in f.value)
+    assert list(table["further runs"])[-1] == 44
 
 
-def test_it_draws_what_may_come_and_has_it_as_a_table(store: Path) -> None:
+def test_it_draws_what_may_come_until_the_end(store: Path) -> None:
     session = swept(store, 3.0, 20)
     page = shown(session)
-    assert any(s.value == "Best so far, and forecast" for s in page.subheader)
-    table = next(f.value for f in page.dataframe if "further runs" in f.value)
-    assert list(table["further runs"])[-1] == 40
+    assert "Best so far, and what may come" in lines(page)
     finished = swept(store, 3.0, 20, 20)
     finished.finish("used up")
     page = shown(finished)
-    assert not any("further runs" in f.value for f in page.dataframe)
-    assert "The goal of 3 was not reached." in banner(page, "error")
+    assert "Best so far" in lines(page)
+    assert any("The goal of 3 was not reached." in line for line in lines(page))
 
 
 def test_browser_command_line_and_script_tell_the_same_number(
@@ -129,10 +136,5 @@ def test_browser_command_line_and_script_tell_the_same_number(
     assert run(["forecast", session.id, "--store", str(store), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["goal"]["chance"] == seen.chance
-    page = shown(session)
-    assert tiles(page)["Chance of the goal"] == percent(seen.chance)
-    everything = " ".join(
-        text for kind in ("info", "success", "warning", "error") for text in banner(page, kind)
-    )
-    assert told["headline"] in everything
+    assert told["headline"] in " ".join(lines(shown(session)))
     assert re.search(re.escape(percent(seen.chance)), told["headline"])

@@ -31,7 +31,7 @@ from assistant.ui.pages.new_form import (
     ParameterRow,
     ProgramFields,
 )
-from assistant.ui.pages.new_preview import EXAMPLE, build_form, open_from, preview
+from assistant.ui.pages.new_preview import build_form, open_from, preview
 from assistant.ui.pages.new_sweep_file import form_of, form_of_experiment, write_tables
 from assistant.ui.sla_fields import SlaFields
 
@@ -388,8 +388,8 @@ def test_what_no_field_shows_is_kept_as_it_is() -> None:
         "warning_policy",
         "plan",
         "run",
-        "warnings",
     }
+    assert form.warnings == "wait"
     told = write_tables(replace(form, runs=9)).tables
     for key in ("objective", "hooks", "warning_policy", "plan", "run", "warnings"):
         assert told[key] == tables[key]
@@ -460,12 +460,6 @@ def test_a_recipe_is_a_form_under_another_name(tmp_path: Path) -> None:
         wish=replace(OWN.wish, bounds=(Bound(0, "memory_mb", "600.0"),)),
         cluster=form.cluster,
     )  # fmt: skip
-
-
-def test_the_example_is_small_and_steers_by_itself() -> None:
-    assert EXAMPLE.unattended
-    assert EXAMPLE.runs is not None
-    assert EXAMPLE.runs <= 30
 
 
 def test_names_in_the_command_become_parameters() -> None:

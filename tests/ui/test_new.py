@@ -13,7 +13,7 @@ from assistant import Sla, Tariff
 from assistant.applications.scheduling import Preset
 from assistant.applications.scheduling_futures import FutureScheduling
 from assistant.store.event_store import SqliteStore
-from assistant.ui.pages import new
+from assistant.ui.pages import new, new_fields
 from assistant.ui.pages import new as new_trial
 from assistant.ui.pages.new import DryRunResult
 from assistant.ui.pages.new_form import Bound, Form, ObjectiveFields, ParameterRow, ProgramFields
@@ -73,7 +73,7 @@ def opened() -> list[NewExperiment]:
 
 def begun(store: Path, opened: list[NewExperiment], form: Form | None = None) -> AppTest:
     Path("p.sh").write_text("echo $1\n")
-    return shown(new.page, store, opened.append, form=form)
+    return shown(new.page, store, opened.append, form=form or Form())
 
 
 def at(page: AppTest, name: str) -> AppTest:
@@ -115,7 +115,7 @@ def test_the_example_needs_nothing_but_a_press(store: Path, opened: list[NewExpe
     assert page.session_state["went"] == "overview"
     assert [one.application.name for one in opened] == ["scheduling"]
     assert len(SqliteStore(store).experiments()) == 1
-    assert draft(page) == Form(), "the next one begins anew"
+    assert draft(page) == new_fields.FIRST, "the next one begins anew"
 
 
 def test_next_and_back_walk_through_all_steps(store: Path, opened: list[NewExperiment]) -> None:
@@ -127,19 +127,18 @@ def test_next_and_back_walk_through_all_steps(store: Path, opened: list[NewExper
         assert "17,600 combinations of 4 parameters" in " ".join(m.value for m in page.markdown)
     assert page.button(key="new-next").disabled
     page = press(page, "new-back")
-    assert page.session_state["new-step"] == new.STEPS[3]
+    assert page.session_state["new-step"] == new.STEPS[1]
 
 
 def test_what_is_typed_and_left_in_the_same_moment_is_kept(
     store: Path, opened: list[NewExperiment]
 ) -> None:
     """A browser sends what was typed when its field is left: together with the click elsewhere."""
-    page = at(begun(store, opened), "Objective and SLA")
+    page = at(begun(store, opened), "Objective and goal")
     page.number_input(key="new-runs").set_value(17)
-    page = at(page, "Strategy and steering")
-    page.number_input(key="new-seed").set_value(5)
     page = press(page, "new-back")
-    assert (draft(page).runs, draft(page).seed) == (17, 5)
+    assert draft(page).runs == 17
+    page = at(page, "Objective and goal")
     assert page.number_input(key="new-runs").value == 17
 
 
@@ -169,23 +168,24 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     page = type_in(page, {"direction": "maximise", "measure": "m", "unit": "x", "deadline": "2h"})
     page = press(page, "new-add-bound")
     page = type_in(page, {"c0-measure": "memory_mb", "c0-high": "600"})
-    page = press(page, "new-next")
+    assert page.checkbox(key="new-unattended").value, "it steers unless one wants to choose"
+    page = type_in(page, {"unattended": False})
     page = type_in(page, {"strategy": "random", "seed": 5, "workers": 2, "split": True})
     before = draft(page)
-    page = at(page, "Application")
+    page = at(page, "What to run")
     assert page.text_area(key="new-command").value == "sh p.sh {size} {mode}"
     assert page.selectbox(key="new-noisy").value == "yes, from run to run"
-    page = at(page, "Objective and SLA")
+    page = at(page, "Objective and goal")
     assert page.text_input(key="new-c0-high").value == "600"
     page = at(page, "Parameters")
     assert page.multiselect(key=f"new-p{two}-levels").value == ["a", "b c"]
-    page = at(page, "Strategy and steering")
+    page = at(page, "Objective and goal")
     assert (page.number_input(key="new-seed").value, page.checkbox(key="new-split").value) == (
         5,
         True,
     )
     assert draft(page) == before
-    page = at(page, "Review")
+    page = at(page, "Objective and goal")
     assert draft(page) == before
     (file,) = [code.value for code in page.code if code.language == "toml"]
     tables = tomllib.loads(file)
@@ -217,6 +217,17 @@ def test_rows_come_and_go_and_keep_what_is_typed_in_the_others(
     assert page.text_input(key="new-p0-name").value == "size"
 
 
+@pytest.mark.parametrize("typed", ["1,2,4", "1, 2, 4", "1 2 4"])
+def test_levels_are_typed_in_any_way(store: Path, opened: list[NewExperiment], typed: str) -> None:
+    page = at(begun(store, opened, OWN), "Parameters")
+    page = type_in(page, {"p0-levels": [typed]})
+    assert draft(page).rows[0].levels == ("1", "2", "4")
+    page = type_in(page, {"p0-levels": ["1..3", "0.5 to 1 by 0.25"]})
+    assert draft(page).rows[0].levels == ("1", "2", "3", "0.5", "0.75")
+    page = type_in(page, {"p0-kind": "names", "p0-levels": ["a b", "1..3", "x,y"]})
+    assert draft(page).rows[0].levels == ("a b", "1..3", "x", "y")
+
+
 def test_levels_between_two_ends_are_listed_at_once(
     store: Path, opened: list[NewExperiment]
 ) -> None:
@@ -239,7 +250,7 @@ def test_levels_of_a_cluster_are_taken_away_and_added_in_their_order(
     page = type_in(page, {"level-order": []})
     assert "order" not in draft(page).levels
     assert "2,400 combinations of 3" in " ".join(m.value for m in page.markdown)
-    page = at(at(page, "Review"), "Parameters")
+    page = at(at(page, "Objective and goal"), "Parameters")
     assert page.multiselect(key="new-level-small_procs").value[:2] == ["0", "10"]
     assert page.multiselect(key="new-level-order").value == []
 
@@ -263,7 +274,7 @@ def test_a_question_brings_its_parameters_and_they_can_be_changed(
     assert "'reserve_anew' of backfill 'easy' is 2; allowed" in told(page)
     page = type_in(page, {"option-reserve_anew": "0"})
     assert not page.error
-    page = at(at(page, "Review"), "Parameters")
+    page = at(at(page, "Objective and goal"), "Parameters")
     assert page.selectbox(key="new-preset").value == "policies"
     assert page.multiselect(key="new-level-order").value == ["fcfs", "sjf"]
     assert page.text_input(key="new-option-reserve_anew").value == "0"
@@ -284,7 +295,7 @@ def test_runs_can_be_judged_on_generated_futures(store: Path, opened: list[NewEx
     page = type_in(page, {"futures-count": "two"})
     assert "'two' is not a whole number" in told(page)
     page = type_in(page, {"futures-count": "2"})
-    page = at(at(page, "Review"), "Parameters")
+    page = at(at(page, "Objective and goal"), "Parameters")
     assert page.selectbox(key="new-futures").value == "lublin"
     assert page.text_input(key="new-futures-duration").value == "12h"
     page = press(page, "new-start")
@@ -327,7 +338,7 @@ def test_a_table_shows_its_levels_and_its_own_measures(
     assert list(page.dataframe[0].value["parameter"]) == ["x", "y"]
     page = type_in(page, {"exclude": "x > 3"})
     assert "16 combinations of 2 parameters, 12 allowed" in " ".join(m.value for m in page.markdown)
-    page = at(page, "Objective and SLA")
+    page = at(page, "Objective and goal")
     page = type_in(page, {"direction": "maximise"})
     assert "duration_s" in page.selectbox(key="new-measure-known").options
 
@@ -355,7 +366,7 @@ def test_a_sweep_file_is_uploaded_looked_at_and_changed_in_fields(
     for name in new.STEPS:
         page = at(page, name)
         assert not page.error
-    page = press(at(page, "Application"), "new-fields")
+    page = press(at(page, "What to run"), "new-fields")
     form = draft(page)
     assert (form.source, form.runs, form.levels) == ("example", 7, {"small_procs": ("0", "16")})
     assert page.radio(key="new-source").value == "example"
@@ -378,7 +389,7 @@ def test_a_log_is_uploaded_and_kept_beside_the_store(
     assert path.name.endswith("-my_log.swf")
     assert page.text_input(key="new-path").value == str(path)
     assert not page.error
-    page = press(at(page, "Review"), "new-start")
+    page = press(at(page, "Objective and goal"), "new-start")
     assert opened[0].session.experiment.opened.name == "my_log"
     assert str(path) in opened[0].session.experiment.opened.recipe
 
@@ -415,7 +426,7 @@ def test_a_log_is_read_once_however_much_is_changed(
     for name in new.STEPS:
         page = at(page, name)
     page = type_in(at(page, "Parameters"), {"exclude": "z > 1"})
-    page = type_in(at(page, "Objective and SLA"), {"runs": 7})
+    page = type_in(at(page, "Objective and goal"), {"runs": 7})
     assert len(reads) == 1
     table.write_text("x,y,objective\n1,1,3\n2,2,1\n")
     page = at(page, "Parameters")
@@ -437,7 +448,7 @@ def test_a_space_with_nothing_to_try_is_told_at_once(
 def test_every_term_of_the_agreement_is_a_field(
     store: Path, opened: list[NewExperiment], table: Path
 ) -> None:
-    page = at(begun(store, opened, Form("table", str(table))), "Objective and SLA")
+    page = at(begun(store, opened, Form("table", str(table))), "Objective and goal")
     page = type_in(
         page,
         {
@@ -473,7 +484,7 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
     assert not page.error
     assert not page.warning
     page = press(page, "new-next")
-    assert page.session_state["new-step"] == "Application", "it stays where something is missing"
+    assert page.session_state["new-step"] == "What to run", "it stays where something is missing"
     assert "Enter the command" in page.warning[0].value
     page = type_in(page, {"limit": "soon"})
     assert "such as 90s" in page.error[0].value
@@ -488,27 +499,27 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
 @pytest.mark.parametrize(
     ("form", "step", "said"),
     [
-        (Form("log", "nowhere.swf"), "Application", "nowhere.swf"),
-        (Form("file", "bad.toml"), "Application", "not TOML"),
-        (Form("file", text="exclude = ['z > 1']"), "Application", "'z'"),
+        (Form("log", "nowhere.swf"), "What to run", "nowhere.swf"),
+        (Form("file", "bad.toml"), "What to run", "not TOML"),
+        (Form("file", text="exclude = ['z > 1']"), "What to run", "'z'"),
         (Form(exclude="z > 1"), "Parameters", "'z'"),
-        (Form(deadline="soon"), "Objective and SLA", "30m"),
+        (Form(deadline="soon"), "Objective and goal", "30m"),
         (
             Form(wish=ObjectiveFields("minimise", "mean_wate_s")),
-            "Objective and SLA",
+            "Objective and goal",
             "'mean_wait_s'",
         ),
-        (Form("command"), "Application", "Enter the command"),
-        (Form("function"), "Application", "Enter the function"),
-        (Form(extra_tables={"run": [{"small_procs": 3}]}), "Review", "no level 3"),
-        (Form(runs=1, extra_tables={"plan": {"x": [1]}}), "Review", "'x'"),
+        (Form("command"), "What to run", "Enter the command"),
+        (Form("function"), "What to run", "Enter the function"),
+        (Form(extra_tables={"run": [{"small_procs": 3}]}), "Objective and goal", "no level 3"),
+        (Form(runs=1, extra_tables={"plan": {"x": [1]}}), "Objective and goal", "'x'"),
     ],
 )
 def test_starting_what_is_wrong_leads_to_its_field_and_stores_nothing(
     store: Path, opened: list[NewExperiment], form: Form, step: str, said: str
 ) -> None:
     Path("bad.toml").write_text("runs = = 3")
-    page = at(begun(store, opened, form), "Review")
+    page = at(begun(store, opened, form), "Objective and goal")
     page = press(page, "new-start")
     assert page.session_state["new-step"] == step
     assert said in told(page)
@@ -522,8 +533,8 @@ def test_a_refusal_goes_once_something_is_changed(store: Path, opened: list[NewE
     page = begun(store, opened, Form(extra_tables={"run": [{"small_procs": 3}]}))
     page = press(page, "new-start")
     assert "no level 3" in told(page)
-    page = type_in(at(page, "Objective and SLA"), {"runs": 9})
-    assert "no level 3" not in told(at(page, "Review"))
+    page = type_in(at(page, "Objective and goal"), {"runs": 9})
+    assert "no level 3" not in told(at(page, "Objective and goal"))
 
 
 def test_a_function_is_not_loaded_while_it_is_filled_in(
@@ -581,7 +592,7 @@ def test_one_run_is_tried_and_tells_how_long_the_budget_takes(
     text = " ".join(m.value for m in page.markdown)
     assert "violated: memory at most 600" in text
     assert "2 runs of about 3 s take about 6 s" in text, "there are only two combinations"
-    page = at(page, "Objective and SLA")
+    page = at(page, "Objective and goal")
     assert "memory_mb" in page.selectbox(key="new-measure-known").options, (
         "measures are known by now"
     )
@@ -623,7 +634,7 @@ def test_nothing_is_tried_while_a_field_is_wrong(
 ) -> None:
     page = press(begun(store, opened, Form(deadline="soon")), "new-try")
     assert trials.texts == []
-    assert page.session_state["new-step"] == "Objective and SLA"
+    assert page.session_state["new-step"] == "Objective and goal"
     assert "30m" in told(page)
 
 
@@ -641,7 +652,7 @@ def test_a_copy_knows_how_long_its_runs_take_until_something_else_is_run(
 @pytest.mark.parametrize(
     ("place", "step"),
     [("new-path", 0), ("new-p12-baseline", 1), ("new-procs", 1), ("new-c3", 2), ("new-cost", 2),
-     ("new-strategy", 3), ("new-name", 4), ("new-start", 4)],
+     ("new-strategy", 2), ("new-name", 2), ("new-start", 2)],
 )  # fmt: skip
 def test_every_place_has_its_step(place: str, step: int) -> None:
     assert new.step_of(place) == step

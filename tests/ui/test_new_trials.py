@@ -114,6 +114,7 @@ def test_levels_are_typed_one_by_one_or_with_commas_and_blanks_between(form: For
 @pytest.mark.usefixtures("store")
 def test_what_the_example_varies_beside_computed_levels_is_open_to_see() -> None:
     page = first_page()
+    page.session_state["new-form"] = Form()
     page.session_state["new-state-step"] = 1
     page = go(page, "new")
     (more,) = [one for one in page.expander if one.label.startswith("More parameters")]

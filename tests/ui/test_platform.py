@@ -19,7 +19,7 @@ from assistant.ui.pages import platform as playing
 from assistant.ui.pages import run as run_page
 from assistant.ui.pages import run as run_platform
 from assistant.ui.pages.new_form import Form
-from assistant.ui.pages.new_preview import PLATFORM, build_form
+from assistant.ui.pages.new_preview import build_form
 from assistant.ui.pages.new_sweep_file import form_of, write_tables
 from tests.ui.screens import press, sound
 from tests.ui.shell import shown
@@ -101,8 +101,6 @@ def test_a_form_of_the_platform_is_a_sweep_and_is_read_again() -> None:
     assert build_form(form)[1].application == AiPlatform(days=2.0, models=7)
     again = form_of(told.tables)
     assert (again.source, again.extra_tables) == ("platform", form.extra_tables)
-    assert PLATFORM.unattended
-    assert build_form(PLATFORM)[1].settings.runs == 60
 
 
 def test_a_trace_is_shown_and_what_is_none_is_said(tmp_path: Path) -> None:

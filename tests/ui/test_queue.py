@@ -8,14 +8,14 @@ from streamlit.testing.v1 import AppTest
 
 from assistant import RunState, Session, Sla, open_session
 from assistant.core.errors import ExperimentError
-from assistant.core.events import RunCompleted, RunReported, RunReturned, RunStarted
+from assistant.core.events import RunCompleted, RunFailed, RunReported, RunReturned, RunStarted
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.core.run import Outcome
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
 from assistant.ui.pages import queue
 from assistant.ui.pages import queue as moves
-from strategies import Parameter, ParameterSpace
+from strategies import NotAllowedError, Parameter, ParameterSpace
 from tests.assistant.examples import TickingClock
 from tests.contracts.test_session_contract import Steered, remote
 from tests.ui.screens import press, sound
@@ -109,7 +109,7 @@ def test_what_runs_and_what_waits_with_the_reason_of_each_place() -> None:
         "next, by priority 2.5", "in order of submission", "in order of submission",
         "held until it is released",
     ]  # fmt: skip
-    assert list(waits["x [MiB]"]) == ["3", "2", "4", "1"]
+    assert list(waits["x"]) == ["3 MiB", "2 MiB", "4 MiB", "1 MiB"]
     assert "All running and waiting runs end" in told(page)
 
 
@@ -348,3 +348,57 @@ def test_the_same_through_a_service(tmp_path: Path) -> None:
         page = press(press(page, "queue-cancel-waiting"), "queue-sure-waiting")
         assert "Runs 3 and 2 were cancelled." in page.success[0].value
         assert list(page.dataframe[0].value["run"]) == [4, 1]
+
+
+# -- failed runs ---------------------------------------------------------------------------------
+
+
+def failed(*xs: int, max_runs: int = 900) -> Session:
+    session = open_session(
+        Wide(), store=MemoryStore(), sla=Sla(max_runs), clock=TickingClock(), experiment_id="wide"
+    )
+    for x in xs:
+        run = session.include({"x": x, "y": 0})
+        start(session, run.id)
+        session.take([RunFailed(session.now_s(), run.id, "no license", 1.0)])
+    return session
+
+
+def test_failed_runs_are_selected_and_run_again() -> None:
+    session = failed(1, 2, 3)
+    page = choose(staged(queue.page, session), "failed", 0, 2)  # the latest comes first
+    assert page.button(key="queue-again").label == "Run 2 selected runs again"
+    press(page, "queue-again")
+    new = session.experiment.runs_in(RunState.QUEUED)
+    assert [session.experiment.space.values(run.configuration)["x"] for run in new] == [1, 3]
+    assert "Runs 4 and 5 wait in the queue." in told(page)
+    (table,) = [one for one in page.dataframe if "queue-failed-" in (one.key or "")]
+    assert list(table.value["since then"]) == ["run 5: waiting", "", "run 4: waiting"]
+    press(page, "queue-again-all")
+    assert session.experiment.run(6).configuration == session.experiment.run(2).configuration
+    assert not [button for button in page.button if button.key == "queue-again-all"]
+
+
+def test_failed_runs_are_submitted_all_or_none() -> None:
+    session = failed(1, 2, 3, max_runs=5)
+    with pytest.raises(ExperimentError, match="the budget leaves 2 runs, and 3 would run again"):
+        queue.run_again(session, session.experiment.runs)
+    session.close_level("x", 2)
+    with pytest.raises(NotAllowedError):
+        queue.run_again(session, session.experiment.runs[:2])
+    assert not session.experiment.waiting
+    again = failed(4)
+    (run,) = again.replicate(1)
+    start(again, run.id)
+    again.take([RunFailed(again.now_s(), run.id, "no license", 1.0)])
+    assert queue.run_again(again, again.experiment.runs) == "Run 3 waits in the queue.", (
+        "a configuration that failed twice runs once"
+    )
+
+
+def test_failed_runs_of_a_finished_experiment_are_shown_only() -> None:
+    session = failed(1)
+    session.finish("enough")
+    page = staged(queue.page, session)
+    assert "continue it on *Steering*" in told(page)
+    assert not page.button

@@ -208,8 +208,10 @@ def test_a_failed_run_gives_its_reason_first() -> None:
     page = shown(session, 3)
     assert [one.value for one in page.error] == ["**Failed:** x = 3 does not work"]
     assert not page.metric
-    assert not [b for b in page.button if b.label in ("Good", "Run again")]
+    assert "Good" not in [button.label for button in page.button]
     assert "Run 3 is failed" not in text(page)
+    page.button(key="again-3").click().run()
+    assert session.experiment.run(4).configuration == session.experiment.run(3).configuration
 
 
 def test_a_cancelled_and_a_held_run() -> None:
@@ -373,10 +375,39 @@ def test_the_same_configuration_with_another_seed() -> None:
 # -- the schedule --------------------------------------------------------------------------------
 
 
-def test_an_application_without_jobs_has_no_schedule_and_says_why() -> None:
+def test_an_application_without_jobs_has_no_schedule() -> None:
     page = shown(bowl(), 1)
-    assert "the application bowl gives measures only" in text(page)
+    assert "chedule" not in text(page)
     assert not charts(page)
+
+
+def test_a_program_shows_its_command_its_end_and_its_measures_over_time() -> None:
+    tables = {
+        "runs": 4,
+        "application": {
+            "kind": "command", "command": ["sh", "-c", "exit 3", "sh", "{x}", "{mode}"],
+            "measures": {"stdout": "last_line"},
+        },
+        "objective": {"minimise": "loss"},
+        "parameters": [
+            {"name": "x", "levels": [1, 2]}, {"name": "mode", "levels": ["a b", "c"]},
+        ],
+    }  # fmt: skip
+    built = build_sweep(check_settings(tables, "a test"))
+    session = open_sweep(built, MemoryStore(), "program", config_snapshot(tables, ()))
+    session.include({"x": 1, "mode": "a b"})
+    session.run_queued(SerialExecutor(built.application))
+    session.include({"x": 2, "mode": "a b"})
+    page = shown(session, 1)
+    assert [block.value for block in page.code] == ["sh -c 'exit 3' sh 1 'a b'"]
+    assert "Failed after" in text(page)
+    assert "exit code 3" in page.error[0].value
+    session.take([RunStarted(session.now_s(), 2)])
+    for loss in (3.0, 2.5, 2.0):
+        session.take([RunReported(session.now_s(), 2, {"loss": loss, "note": None})])
+    page = shown(session, 2)
+    assert [block.value for block in page.code] == ["sh -c 'exit 3' sh 2 'a b'"]
+    assert alts(page) == ["loss of run 2 over time, 3 intermediate results"]
 
 
 def test_a_simulation_opened_from_python_cannot_be_rebuilt_and_the_rest_stays() -> None:

@@ -1,15 +1,19 @@
 """The warning by the forecast on the page, its alternatives, and weights of regions."""
 
+from pathlib import Path
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Session, load_session
 from assistant.core.events import Event
 from assistant.core.forecast import percent
-from assistant.store.event_store import MemoryStore
+from assistant.service.experiment_service import ExperimentService
+from assistant.store.event_store import MemoryStore, SqliteStore
 from assistant.ui.pages import steering, suggestions
 from tests.assistant.warned import journal_with_a_warning
-from tests.ui.screens import press, sound
+from tests.ui.screens import at_page, press, sound
+from tests.ui.screens import shown as said
 from tests.ui.stage import staged
 
 
@@ -72,3 +76,20 @@ def test_a_region_is_weighed(stored: Session) -> None:
     assert "Region 1 has the weight 0 from now on" in page.success[0].value
     ((_, weight),) = stored.experiment.steering.weights
     assert weight == 0.0
+
+
+def test_it_is_answered_from_overview(
+    service: ExperimentService, store: Path, warned_events: tuple[Event, ...]
+) -> None:
+    SqliteStore(store).append("hills", 0, warned_events)
+    page = at_page("hills")
+    assert "Needs you: warning 1 waits for your answer." in said(page)
+    assert not page.warning, "the first screen shows how far it is"
+    page = press(page, "next-step")
+    assert page.warning
+    page = press(page, "next-step")
+    assert not page.warning, "it can wait"
+    page = press(press(page, "next-step"), "ignore-1")
+    assert not page.warning
+    assert load_session(SqliteStore(store), "hills").experiment.open_warning is None
+    assert "waits for your answer" not in said(page)

@@ -32,13 +32,13 @@ from assistant.core.experiment import Experiment
 from assistant.core.forecast import FanPoint, Forecast
 from assistant.presentation.charts import effects as charts_effects
 from assistant.presentation.charts import forecast as charts_forecast
-from assistant.presentation.charts.effects import CombinationChange
 from assistant.presentation.report.data import collect
 from assistant.presentation.tables.effects import (
     EffectsRanking,
     amount,
     effect_sentences,
     figure_of,
+    interaction_figure,
     interval_text,
     p_text,
     ranking_of,
@@ -488,15 +488,10 @@ def _effects_object(report: EffectsReport) -> dict[str, Any]:
     }
     pairs = {
         " x ".join(interaction.parameters): charts_effects.interaction(
-            [
-                CombinationChange(level(c.levels[0]), level(c.levels[1]), c.change, c.n)
-                for c in interaction.combinations
-                if c.change is not None
-            ],
-            *interaction.parameters,
-            change,
+            figure.changes, *interaction.parameters, change, figure.second_levels
         )
         for interaction in report.interactions
+        for figure in (interaction_figure(interaction, report),)
     }
     return {
         **asdict(report),

@@ -35,7 +35,12 @@ from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
 from assistant.presentation.report.data import collect
-from assistant.presentation.report.html import write_report
+from assistant.presentation.report.html import (
+    render_comparison_report,
+    write_page,
+    write_report,
+)
+from assistant.presentation.tables.experiment_comparison import compare_experiments
 from assistant.presentation.tables.experiment_summary import gain_words
 from assistant.presentation.tables.queue import age_words, reason_text, reported_words
 from assistant.presentation.text.number_format import level, moment, number
@@ -135,21 +140,50 @@ def _afterwards(session: Session) -> Session:
 
 
 def report(
-    experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
+    experiment: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A stored experiment, 'latest' if none is named; two to six are compared.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Path of the HTML report.", show_default=False)
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Write the report of a stored experiment, finished or not."""
-    session = stored_session(experiment, store)
+    """Write the report of a stored experiment, or one that compares two to six of them."""
+    if experiment is not None and len(experiment) > 1:
+        return _compare(experiment, out, store, as_json)
+    session = stored_session(experiment[0] if experiment else "latest", store)
     data = collect(session.experiment, session.events(), state=stored_state(session, store))
     written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
     if as_json:
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
+    return 0
+
+
+def _compare(names: list[str], out: Path | None, store: Path | None, as_json: bool) -> int:
+    """Write one report over several stored experiments, and print what differs."""
+    data = compare_experiments([stored_session(name, store).experiment for name in names])
+    page = render_comparison_report(data)
+    written = write_page(page, out or Path("copperline-out") / "comparison.html")
+    if as_json:
+        print_json({"report": str(written), **asdict(data)})
+        return 0
+    for group in data.groups:
+        OUT.print(group.sentence, style="bold", soft_wrap=True)
+    for title, rows in (("setting", data.settings), ("best configuration", data.best)):
+        different = [row for row in rows if row.differs]
+        if different:
+            table = Table(title, *data.names, box=None, pad_edge=False, header_style="dim")
+            for row in different:
+                table.add_row(row.name, *row.texts)
+            OUT.print(table)
+    OUT.print(f"\nReport: {written}", soft_wrap=True)
     return 0
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.charts.palette import ACCENT, MUTED, OTHERS, SERIES, TEXT
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
+COLOURS = (*SERIES[:6], OTHERS)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 SECONDS_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000, 3600000)

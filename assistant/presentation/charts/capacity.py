@@ -9,20 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.charts.palette import ACCENT, MUTED, SERIES, TEXT
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 from assistant.presentation.charts.workload import SECOND, SECONDS_TICKS
 
 MOST_COLOURS = 10
-FLAVOUR_COLOURS = (
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b4a91f", "#7b52ab",
-    "#8c564b", "#1f9e9e",
-)  # fmt: skip
-"""Colours after Okabe and Ito; rarer flavours are grey."""
+FLAVOUR_COLOURS = SERIES[:MOST_COLOURS]
+"""Rarer flavours are grey."""
 
 FAR_ABOVE = 8.0  # A real number is an outlier above this multiple of the usual generated numbers
 
 REAL = "real"
-KINDS = (SECOND, ACCENT, "#009e73", "#cc79a7")
+KINDS = (SECOND, ACCENT, SERIES[2], SERIES[3])
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 _SECONDS_WORDS = (
     "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' : "

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assistant.analysis.effects import StandardisedEffects, TermShare
-from assistant.presentation.charts.vega_lite import (
-    ACCENT,
-    CONFIG,
-    MUTED,
-    SCHEMA,
-    TEXT,
-    WARN,
-    Spec,
-    slant,
-)
+from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.palette import ACCENT, LOWERS, MUTED, RAISES, TEXT, WARN, series
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec, slant, unit_in
+from assistant.presentation.text.number_format import quantity
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 
 MOST_BARS = 20
@@ -26,9 +20,6 @@ MOST_LINES = 8
 CHOSEN_LEVEL, CHOSEN_PAIR = "chosen_level", "chosen_pair"
 """Names of the selections in a chart, also fields of the selected row."""
 
-_OTHER = "#3d85b8"
-
-_LINES = (ACCENT, _OTHER, "#2f9e77", "#b86a9a", "#c99a1f", "#7d6bc4", "#c0392b", MUTED)
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
            "triangle-left")  # fmt: skip
 
@@ -54,21 +45,39 @@ class CombinationChange:
     n: int
 
 
-def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title: str) -> Spec:
-    """Draw the change about the mean with its interval for each level of a parameter."""
+def main_effects(
+    levels: Sequence[LevelChange],
+    parameter: str,
+    unit: str,
+    title: str,
+    others: Sequence[LevelChange] = (),
+) -> Spec:
+    """Draw the change about the mean with its interval for each level of a parameter.
+
+    Args:
+        levels: of the parameter, with their texts.
+        parameter: name of it.
+        unit: of its levels, left out for seconds, which the texts show as durations.
+        title: name of the change with its unit.
+        others: changes of other charts beside this one, to draw all on one scale.
+    """
     rows = [
-        {"level": c.level, "change": c.change, "low": c.low, "high": c.high, "n": c.n}
+        {
+            "level": c.level, "change": c.change, "low": c.low, "high": c.high, "n": c.n,
+            "change_text": quantity(c.change, unit_in(title)),
+            "interval": "unknown" if c.low is None or c.high is None
+            else f"{quantity(c.low, unit_in(title))} to {quantity(c.high, unit_in(title))}",
+        }
         for c in levels
-    ]
-    x = _levels_axis(
-        "level", [c.level for c in levels], f"{parameter} [{unit}]" if unit else parameter
-    )
-    y = {"field": "change", "type": "quantitative", "title": title}
+    ]  # fmt: skip
+    in_unit = f" [{unit}]" if unit not in ("", "s") else ""
+    x = _levels_axis("level", [c.level for c in levels], f"{parameter}{in_unit}")
+    y = {"field": "change", **change_axis([*levels, *others], title)}
     return {
         **_frame(300, 170),
         "data": {"values": rows},
         "layer": [
-            _zero(),
+            _zero(y),
             {
                 "mark": {"type": "line", "color": MUTED, "opacity": 0.4},
                 "encoding": {"x": x, "y": y},
@@ -84,7 +93,10 @@ def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title
                     "x": x,
                     "y": y,
                     "tooltip": [
-                        {"field": name} for name in ("level", "change", "low", "high", "n")
+                        {"field": "level"},
+                        {"field": "change_text", "title": "change"},
+                        {"field": "interval", "title": "95 % interval"},
+                        {"field": "n", "title": "runs"},
                     ],
                 },
             },
@@ -92,36 +104,49 @@ def main_effects(levels: Sequence[LevelChange], parameter: str, unit: str, title
     }
 
 
-def interaction(changes: Sequence[CombinationChange], first: str, second: str, title: str) -> Spec:
+def interaction(
+    changes: Sequence[CombinationChange],
+    first: str,
+    second: str,
+    title: str,
+    levels: Sequence[str] = (),
+) -> Spec:
     """Draw an interaction plot with a line over the first parameter per level of the second.
 
     Parallel lines mean no interaction. Only the `MOST_LINES` lines with the most known combinations
-    are drawn; levels are in the order of ``changes``.
+    are drawn.
+
+    Args:
+        changes: of the combinations, in the order of the levels of the first parameter.
+        first: parameter along the axis.
+        second: parameter of the lines.
+        title: name of the change with its unit.
+        levels: of the second parameter in their order; as in ``changes`` by default.
     """
     at_second: dict[str, int] = {}
     for change in changes:
         at_second[change.second] = at_second.get(change.second, 0) + 1
     most = sorted(at_second, key=lambda name: -at_second[name])[:MOST_LINES]
-    second_levels = [name for name in at_second if name in most]
+    second_levels = [name for name in levels or at_second if name in most]
     rows = [
         {"first": c.first, "second": c.second, "change": c.change, "n": c.n}
         for c in changes
         if c.second in second_levels
     ]
     x = _levels_axis("first", list(dict.fromkeys(c.first for c in changes)), first)
-    y = {"field": "change", "type": "quantitative", "title": title}
+    y = {"field": "change", **value_axis([0.0, *(c.change for c in changes)], title)}
     colour = {
         "field": "second",
         "type": "nominal",
         "sort": second_levels,
-        "scale": {"domain": second_levels, "range": list(_LINES[: len(second_levels)])},
+        "scale": {"domain": second_levels, "range": list(series(len(second_levels)))},
         "legend": {"title": second, "orient": "right"},
     }
     return {
         **_frame(420, 220),
         "data": {"values": rows},
         "layer": [
-            _zero(),
+            _zero(y),
             {"mark": {"type": "line"}, "encoding": {"x": x, "y": y, "color": colour}},
             {
                 "mark": {"type": "point", "filled": True, "opacity": 1, "size": 55},
@@ -178,7 +203,10 @@ def _bars(
         {"name": name, "size": abs(size), "sign": signs[size < 0], "effect": effect}
         for name, size, effect in bars
     ]
-    x = {"field": "size", "type": "quantitative", "title": title}
+    longest = max(
+        [abs(size) for _, size, _ in bars] + [size or 0.0 for size, _ in ends], default=0.0
+    )
+    x = {"field": "size", **value_axis([longest], title, includes_zero=True)}
     layers: list[Spec] = [
         {
             "mark": {"type": "bar", "height": {"band": 0.7}},
@@ -194,16 +222,13 @@ def _bars(
                 "color": {
                     "field": "sign",
                     "type": "nominal",
-                    "scale": {"domain": signs, "range": [ACCENT, _OTHER]},
+                    "scale": {"domain": signs, "range": [RAISES, LOWERS]},
                     "legend": {"orient": "bottom"},
                 },
                 "tooltip": [{"field": field} for field in ("name", "size", "sign", "effect")],
             },
         }
     ]
-    longest = max(
-        [abs(size) for _, size, _ in bars] + [size or 0.0 for size, _ in ends], default=0.0
-    )
     for (size, label), colour, dy in zip(ends, (MUTED, WARN), (-15, -2), strict=True):
         if size is not None:
             layers += _margin(x, size, label, colour, dy, longest)
@@ -230,8 +255,11 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
         }
         for p in points
     ]
-    x = {"field": "size", "type": "quantitative", "title": title}
-    y = {"field": "quantile", "type": "quantitative", "title": "half-normal quantile"}
+    x = {"field": "size", **value_axis([p.size for p in points], title, includes_zero=True)}
+    y = {
+        "field": "quantile", "type": "quantitative", "title": "half-normal quantile",
+        "axis": {"tickCount": 5},
+    }  # fmt: skip
     middle = max((p.size for p in points), default=0.0) / 2  # keeps names inside the picture
     layers: list[Spec] = []
     if margins.pse is not None and points:
@@ -390,11 +418,17 @@ def _levels_axis(field: str, levels: Sequence[str], title: str) -> Spec:
     }
 
 
-def _zero() -> Spec:
+def change_axis(levels: Sequence[LevelChange], title: str) -> Spec:
+    """Return the axis of changes about a mean, around 0, for all levels with their intervals."""
+    ends = [x for c in levels for x in (c.change, c.low, c.high) if x is not None]
+    return value_axis([0.0, *ends], title)
+
+
+def _zero(y: Spec) -> Spec:
     return {
         "data": {"values": [{"zero": 0}]},
         "mark": {"type": "rule", "color": MUTED, "strokeDash": [3, 3]},
-        "encoding": {"y": {"field": "zero", "type": "quantitative"}},
+        "encoding": {"y": {**y, "field": "zero"}},
     }
 
 

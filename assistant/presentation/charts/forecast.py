@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assistant.core.forecast import FanPoint
+from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.palette import ACCENT, MUTED, TEXT, WARN
 from assistant.presentation.charts.vega_lite import (
-    ACCENT,
     CONFIG,
-    MUTED,
     SCHEMA,
-    TEXT,
-    WARN,
     RunPoint,
     Spec,
+    best_axis,
     best_so_far,
-    scale_of,
+    run_axis,
 )
 
 CHANCE_MARKS = ((0.3, "likely to miss"), (0.7, "on track"))
@@ -77,11 +76,9 @@ def best_with_fan(
         for point, low in zip(fan, lows, strict=True)
     ]
     beside = [*lows, *(x for point in fan for x in (point.median, point.high)), *_known(goal)]
-    spec = best_so_far(points, baseline, title, beside)
-    scale = scale_of([*(p.value for p in points), *beside])
-    axis = {"grid": False, "format": "d", "tickMinStep": 1}
-    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
-    y = {"type": "quantitative", "title": title, "scale": scale}
+    last_run = n + max([*(point.runs for point in fan), *_known(end)], default=0)
+    spec = best_so_far(points, baseline, title, beside, last_run)
+    x, y = run_axis(last_run), best_axis(points, baseline, title, beside)
     layers = (
         fan_layers(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
     )
@@ -128,11 +125,7 @@ def best_over_time(
         for p in timed_points
     ]
     beside = [*lows, *(v for point in timed for v in (point.median, point.high)), *_known(goal)]
-    y = {
-        "type": "quantitative",
-        "title": title,
-        "scale": scale_of([*(p.value for p in timed_points), *beside]),
-    }
+    y = value_axis([*(p.value for p in timed_points), *beside], title)
     first_s = min((p.at_s for p in timed_points if p.at_s is not None), default=now_s)
     clock = "%H:%M" if deadline_s - first_s < 86_400 else "%d %b %H:%M"
     x = {
@@ -295,9 +288,7 @@ def fan_lows(
         return ()
     least, most = min(solid), max(solid)
     room = _OUTSIDE * (most - least)
-    floor = least - room
-    if least > 0 and scale_of(solid).get("type") == "log":
-        floor = max(floor, least / 2)
+    floor = least - room if least <= 0 else max(least - room, least / 2)
     return tuple(min(max(fan_point.low, floor), most + room) for fan_point in fan)
 
 
@@ -498,11 +489,10 @@ def fans(
     goals = [goal for goal in (now.goal, then.goal) if goal is not None]
     lows = fan_lows(points, both, *goals)
     beside = [*lows, *(v for point in both for v in (point.median, point.high)), *goals]
-    spec = best_so_far(points, None, title, beside)
-    scale = scale_of([*(p.value for p in points), *beside])
-    axis = {"grid": False, "format": "d", "tickMinStep": 1}
-    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
-    y = {"type": "quantitative", "title": title, "scale": scale}
+    ends = [end for end in (now.end, then.end) if end is not None]
+    last_run = n + max([*(point.runs for point in both), *ends], default=0)
+    spec = best_so_far(points, None, title, beside, last_run)
+    x, y = run_axis(last_run), best_axis(points, None, title, beside)
     sides = (
         (NOW, now, lows[: len(now.fan)], MUTED, (2, 3)),
         (THEN, then, lows[len(now.fan) :], ACCENT, (6, 4)),
@@ -632,7 +622,7 @@ def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
         for mark in latest
     ]
     ends = [x for mark in latest for x in (mark.low, mark.high, mark.came) if x is not None]
-    x = {"type": "quantitative", "title": title, "scale": scale_of(ends)}
+    x = value_axis([*ends, *(mark.expected for mark in latest)], title)
     y = {
         "field": "label",
         "type": "nominal",

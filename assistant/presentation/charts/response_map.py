@@ -5,20 +5,21 @@ A folded map nests several parameters in each axis, with borders and texts betwe
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from assistant.presentation.charts.vega_lite import (
+from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.palette import (
     ACCENT,
-    CONFIG,
+    GROUND,
     INK,
     MUTED,
-    SCHEMA,
     TEXT,
-    Spec,
-    scale_of,
+    VALUE_SCHEME,
+    series,
 )
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
 Dark = Literal["low", "high"]  # End of the values that is drawn dark: the better one
 
@@ -26,6 +27,13 @@ Dark = Literal["low", "high"]  # End of the values that is drawn dark: the bette
 def better(title: str, meaning: str = "better") -> str:
     """Return the legend title of values, with the meaning of dark colours."""
     return f"{title} (dark is {meaning})"
+
+
+def legend_ticks(axis: Spec) -> Spec:
+    """Return the ticks of a value axis as properties of a gradient legend."""
+    ticks = axis["axis"]
+    count = {} if "values" in ticks else {"tickCount": 4}
+    return {key: ticks[key] for key in ("values", "labelExpr") if key in ticks} | count
 
 
 _LETTER, _LINE = 6.4, 14
@@ -97,12 +105,16 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
     for parameter in reversed(axis):
         longest = max(map(len, parameter.levels))
         need = _LETTER * longest + 6 if is_across else _LINE - 2
+        n_levels, is_repeated = len(parameter.levels), n // group > len(parameter.levels)
         every = math.ceil(need / (group * step))
-        if every < len(parameter.levels) or len(parameter.levels) == 1:
+        drawn = [
+            i for i in range(0, n_levels, every) if not is_repeated or n_levels - i >= every
+        ]  # the next round begins right after the last level
+        if len(drawn) > 1 or n_levels == 1:
             rows = [
-                {along: (i + 0.5) * group, "text": parameter.levels[i % len(parameter.levels)]}
+                {along: (i + 0.5) * group, "text": parameter.levels[i % n_levels]}
                 for i in range(n // group)
-                if i % len(parameter.levels) % every == 0
+                if i % n_levels in drawn
             ]
             at = extent + off + _LINE / 2 if is_across else -off
             look = {"align": "center" if is_across else "right", "color": MUTED, "fontSize": 11}
@@ -133,9 +145,6 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
 
 CELL = "cell"  # Name of the selection of a cell, and of the field with its key
 
-REGION_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
-"""Colours of Okabe and Ito; further regions are grey."""
-
 Kind = Literal[
     "measured", "violates a constraint", "failed", "running", "waiting", "suggested", "good member",
     "evaluated", "best", "baseline", "closed", "excluded",
@@ -161,10 +170,10 @@ _OF_RUNS: tuple[Kind, ...] = (
     "measured", "violates a constraint", "good member", "evaluated", "failed", "running", "waiting",
     "suggested",
 )  # fmt: skip
-_WIDE, _TALL, _MOST_STEP = 800, 420, 34  # space for a map with labels beside a list of pages
+_WIDE, _TALL, _MOST_STEP = 890, 420, 34  # space for a map with labels beside a list of pages
 _NARROW, _SPARSE = 8, 10
 _LABELS: Spec = {"labelExpr": "datum.label == 'baseline' ? 'current' : datum.label"}
-_BLANK, _SHUT = "#7b879426", "#7b879473"
+_BLANK, _SHUT = f"{MUTED}26", f"{MUTED}73"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +235,7 @@ def response_map(
         selected_key: key of the selected cell.
     """
     columns, rows = size(across), size(down)
-    step_x, step_y = _step(columns, _WIDE), _step(rows, _TALL)
+    step_x, step_y = _step(columns, _WIDE - label_width(down)), _step(rows, _TALL)
     width, height = columns * step_x, rows * step_y
     x: Spec = {"field": "x", "type": "quantitative", "axis": None, "scale": _whole(columns)}
     y: Spec = {
@@ -305,8 +314,13 @@ def response_map(
     }
 
 
-def _step(n: int, room: int) -> int:
-    return max(1, min(_MOST_STEP, room // n))
+def _step(n: int, room: float) -> int:
+    return max(1, min(_MOST_STEP, int(room // n)))
+
+
+def label_width(axis: Axis) -> float:
+    """Return the width of all labels beside a vertical axis, in pixels."""
+    return 30 + sum(_LETTER * max(map(len, parameter.levels)) + 8 for parameter in axis)
 
 
 def _whole(n: int) -> Spec:
@@ -326,7 +340,7 @@ def _painted(
     blank: Spec = {"test": "datum.v === null", "value": _BLANK}
     if isinstance(cells, CellRegions):
         numbers = sorted({*cells.regions} - {0})
-        colours = [REGION_COLOURS[n - 1] if n <= len(REGION_COLOURS) else MUTED for n in numbers]
+        colours = [series(n)[-1] for n in numbers]
         domain = [f"region {n}" for n in numbers]
         fill: Spec = {
             "field": "v",
@@ -341,14 +355,15 @@ def _painted(
         ]
         return {"R": list(cells.regions)}, fill, [{"field": "told", "title": "region"}], transforms
     finite_values = [value for value in cells.values if value is not None]
+    axis = value_axis(finite_values, cells.title)
     legend = {
-        "title": better(cells.title, cells.better), "titleColor": TEXT, "titleLimit": 420,
-        "gradientLength": 220,
+        **legend_ticks(axis), "title": better(axis["title"] or "", cells.better),
+        "titleColor": TEXT, "titleLimit": 420, "gradientLength": 220,
     }  # fmt: skip
     fill = {
         "field": "v",
         "type": "quantitative",
-        "scale": {"scheme": "viridis", "reverse": cells.dark == "high", **scale_of(finite_values)},
+        "scale": {"scheme": VALUE_SCHEME, "reverse": cells.dark == "high", **axis["scale"]},
         "legend": legend if finite_values else None,
         "condition": [shut, blank],
     }
@@ -413,7 +428,7 @@ def _drawn_marks(
             "field": "kind",
             "type": "nominal",
             "scale": {"domain": kinds, "range": [_SHAPES[kind] for kind in kinds]},
-            "legend": {"symbolSize": 230 if group is _ABOVE else 100, "columns": 6, **_LABELS},
+            "legend": {"symbolSize": 120 if group is _ABOVE else 100, "columns": 6, **_LABELS},
         }
         if kinds:
             layers.append(
@@ -440,7 +455,7 @@ def _drawn_marks(
 
 BRUSH = "brush"
 
-_SCHEME: Spec = {"name": "viridis", "extent": [0.2, 0.95]}
+_SCHEME: Spec = {"name": VALUE_SCHEME, "extent": [0.2, 0.95]}
 """Scheme without its ends, so that thin lines are visible on dark and light ground."""
 
 _KINDS = ("meets every constraint", "violates a constraint")
@@ -472,22 +487,33 @@ class ParallelLine:
 
 
 def parallel(
-    axes: Sequence[ParallelAxis], lines: Sequence[ParallelLine], title: str, dark: Dark
+    axes: Sequence[ParallelAxis],
+    lines: Sequence[ParallelLine],
+    title: str,
+    dark: Dark,
+    selected: Collection[int] = (),
 ) -> Spec:
     """Draw runs in a parallel coordinates chart, with one brush over the axes.
 
-    Lines outside the brush fade; `brushed_runs` lists the others. ``title`` is the name of the
-    value with its unit.
+    Lines outside the brush fade; `brushed_runs` lists the others.
+
+    Args:
+        axes: one for each parameter, and one for the value.
+        lines: one for each run.
+        title: name of the value with its unit.
+        dark: end of the values that is drawn dark.
+        selected: ids of runs to draw thick; the others fade then.
     """
     rows = [
         {"run": line.run_id, "axis": i, "at": at, "text": text, "value": line.value,
-         "kind": _KINDS[not line.is_feasible]}
+         "kind": _KINDS[not line.is_feasible], "chosen": "yes" if line.run_id in selected else ""}
         for line in lines
         for i, (at, text) in enumerate(zip(line.at, line.texts, strict=True))
         if at is not None
     ]  # fmt: skip
     names = [axis.title for axis in axes]
     line_values = [line.value for line in lines if line.value is not None]
+    axis = value_axis(line_values, title)
     x: Spec = {
         "field": "axis",
         "type": "ordinal",
@@ -510,10 +536,10 @@ def parallel(
     colour: Spec = {
         "field": "value",
         "type": "quantitative",
-        "scale": {"scheme": _SCHEME, "reverse": dark == "high", **scale_of(line_values)},
+        "scale": {"scheme": _SCHEME, "reverse": dark == "high", **axis["scale"]},
         "legend": {
-            "title": better(title), "titleColor": TEXT, "titleLimit": 420,
-            "gradientLength": 220,
+            **legend_ticks(axis), "title": better(axis["title"] or ""),
+            "titleColor": TEXT, "titleLimit": 420, "gradientLength": 220,
         } if line_values else None,
         "condition": {"test": "datum.value === null", "value": MUTED},
     }  # fmt: skip
@@ -522,7 +548,14 @@ def parallel(
         "y": y,
         "detail": {"field": "run"},
         "color": colour,
-        "opacity": {"condition": {"test": "datum.left > 0", "value": 0.07}, "value": 0.8},
+        "opacity": {
+            "condition": [
+                {"test": "datum.left > 0", "value": 0.07},
+                {"test": "datum.chosen === 'yes'", "value": 1},
+            ],
+            "value": 0.6 if not selected else 0.15,
+        },
+        "size": {"condition": {"test": "datum.chosen === 'yes'", "value": 4}, "value": 1.6},
     }
     if any(not line.is_feasible for line in lines):
         lines_drawn["strokeDash"] = {
@@ -537,12 +570,12 @@ def parallel(
         "config": {**CONFIG, "aria": False},
         "width": 900,
         "height": 300,
-        "params": [{"name": "N", "value": names}],
+        "params": [{"name": "N", "value": names}, GROUND],
         "data": {"values": rows},
         "layer": [
             {
                 "transform": transforms,
-                "mark": {"type": "line", "strokeWidth": 1.6, "invalid": None},
+                "mark": {"type": "line", "invalid": None},
                 "encoding": lines_drawn,
             },
             {
@@ -558,12 +591,16 @@ def parallel(
                                 {"field": "value", "title": title, "format": ".4~g"}],
                 },
             },
-            {
-                "data": {"values": ticks},
-                "mark": {"type": "text", "align": "left", "dx": 5, "dy": -7, "color": TEXT,
-                         "fontSize": 10},
-                "encoding": {"x": x, "y": y, "text": {"field": "text"}},
-            },
+            *(
+                {
+                    "data": {"values": ticks},
+                    "mark": {"type": "text", "align": "left", "dx": 6, "baseline": "middle",
+                             "fontSize": 11, **look},
+                    "encoding": {"x": x, "y": y, "text": {"field": "text"}},
+                }
+                for look in ({"stroke": {"expr": "ground"}, "strokeWidth": 5,
+                              "strokeJoin": "round", "opacity": 0.85}, {"color": TEXT})
+            ),
         ],
     }  # fmt: skip
 

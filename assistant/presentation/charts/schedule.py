@@ -10,16 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, INK, MUTED, SCHEMA, TEXT, Spec
+from assistant.presentation.charts.palette import ACCENT, INK, MUTED, OTHERS, SERIES, TEXT
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
 JOB, BRUSH = "job", "brush"  # Names of the selections: a clicked job, a brushed time window
 
 WAIT_COLOURS = ("#e5e419", "#8fd744", "#35b779", "#21918c", "#365c8d", "#46327e")
-CHANGE_COLOURS = ("#0072b2", "#56b4e9", "#9aa5b1", "#e69f00", "#d55e00")
-CATEGORIES = (
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#bba600", "#9aa5b1",
-)  # fmt: skip
-"""Colours of Okabe and Ito with a darker yellow, visible on white, and grey for the rest."""
+CHANGE_COLOURS = (SERIES[0], SERIES[4], OTHERS, SERIES[1], SERIES[5])
+CATEGORIES = (*SERIES[:7], OTHERS)
+"""Colours of categories of jobs, and grey for the rest."""
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
 _DAY_S = 86_400
@@ -404,7 +403,7 @@ def _ticks(most_s: float) -> list[int]:
     return [tick for tick in _WAIT_TICKS_S if tick <= max(most_s, 60.0)]
 
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
+COLOURS = (*SERIES[:6], OTHERS)
 
 
 @dataclass(frozen=True, slots=True)

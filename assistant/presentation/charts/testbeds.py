@@ -9,22 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.vega_lite import (
-    ACCENT,
-    CONFIG,
-    INK,
-    MUTED,
-    SCHEMA,
-    TEXT,
-    WARN,
-    Spec,
-)
+from assistant.presentation.charts.palette import ACCENT, INK, MUTED, SERIES, TEXT, WARN
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
-BLUE = "#0072b2"
+BLUE = SERIES[0]
 EARTH = ("#6f8f5a", "#d3b981", "#f3e6c8")
 
 MARKS = {
-    "slipped": ("triangle-up", "#e69f00"),
+    "slipped": ("triangle-up", SERIES[1]),
     "shook off": ("cross", WARN),
     "carried back": ("square", INK),
 }
@@ -225,7 +217,7 @@ def _doors(drawing: MazeDrawing) -> Spec:
         "layer": [
             {
                 "mark": {"type": "point", "shape": "circle", "filled": True, "size": 700,
-                         "color": "#009e73", "opacity": 1},
+                         "color": SERIES[2], "opacity": 1},
                 "encoding": _place(drawing),
             },
             {

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.palette import ACCENT, DOMINATED, MUTED, TEXT, WARN
+from assistant.presentation.text.number_format import quantity
+
 Spec = dict[str, Any]
 
-INK, MUTED, ACCENT, WARN = "#1f2933", "#7b8794", "#b4632d", "#c0392b"
-TEXT = "#6b7785"
-"""Colour of titles, legends and dots, readable on dark and light ground."""
-LOG_FROM_RATIO = 20.0
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 CONFIG: Spec = {
     "background": None,
@@ -21,7 +21,7 @@ CONFIG: Spec = {
         "titleColor": TEXT,
         "titleFontWeight": "normal",
         "gridColor": MUTED,
-        "gridOpacity": 0.25,
+        "gridOpacity": 0.2,
         "domainColor": MUTED,
         "domainOpacity": 0.4,
         "tickColor": MUTED,
@@ -60,42 +60,36 @@ class TradePoint:
     is_baseline: bool
 
 
-def scale_of(values: Sequence[float]) -> Spec:
-    """Return a linear axis scale, or a logarithmic one if the values span a large ratio."""
-    if values and min(values) > 0 and max(values) > LOG_FROM_RATIO * min(values):
-        return {"type": "log"}
-    return {"zero": False}
-
-
 def best_so_far(
-    points: Sequence[RunPoint], baseline: float | None, title: str, beside: Sequence[float] = ()
+    points: Sequence[RunPoint],
+    baseline: float | None,
+    title: str,
+    beside: Sequence[float] = (),
+    last_run: float = 0,
 ) -> Spec:
     """Draw runs as dots, the best value so far as a step line, and the baseline as a rule.
 
-    Infeasible runs are hollow. ``title`` is the name of the value with its unit; ``beside`` has
-    further values that the caller draws on the same scale.
+    Infeasible runs are crosses. ``title`` is the name of the value with its unit; ``beside`` has
+    further values, and ``last_run`` is a later run, that the caller draws on the same axes.
     """
     kinds = ["completed run"]
     if not all(p.feasible for p in points):
         kinds = ["meets every constraint", "violates a constraint"]
+    unit = unit_in(title)
     rows = [
         {
             "run": p.order,
             "id": p.run_id,
             "value": p.value,
+            "text": quantity(p.value, unit),
             "best": p.best,
             "kind": kinds[not p.feasible],
             "source": p.source,
         }
         for p in points
     ]
-    axis = {"grid": False, "format": "d", "tickMinStep": 1}
-    x = {"field": "run", "type": "quantitative", "title": "completed runs", "axis": axis}
-    y = {
-        "type": "quantitative",
-        "title": title,
-        "scale": scale_of([p.value for p in points] + list(beside)),
-    }
+    x = run_axis(max([last_run, *(p.order for p in points)]))
+    y = best_axis(points, baseline, title, beside)
     layers: list[Spec] = [
         {
             "mark": {"type": "point", "size": 45, "strokeWidth": 1.5},
@@ -120,7 +114,7 @@ def best_so_far(
                 },
                 "tooltip": [
                     {"field": "id", "title": "run"},
-                    {"field": "value"},
+                    {"field": "text", "title": "value"},
                     {"field": "source"},
                 ],
             },
@@ -166,6 +160,30 @@ def best_so_far(
     }
 
 
+def run_axis(last: float) -> Spec:
+    """Return the axis of the number of completed runs, with room after the last one."""
+    return {
+        "field": "run",
+        "type": "quantitative",
+        "title": "completed runs",
+        "axis": {"grid": False, "format": "d", "tickMinStep": 1, "tickCount": 8},
+        "scale": {"domain": [0, max(last + 0.5, 1.02 * last)], "nice": False},
+    }
+
+
+def best_axis(
+    points: Sequence[RunPoint], baseline: float | None, title: str, beside: Sequence[float] = ()
+) -> Spec:
+    """Return the value axis of a `best_so_far` chart of the same arguments."""
+    known = [] if baseline is None else [baseline]
+    return value_axis([*(p.value for p in points), *beside, *known], title)
+
+
+def unit_in(title: str) -> str:
+    """Return the unit at the end of a title, such as ``s`` of ``wait [s]``, or an empty text."""
+    return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else ""
+
+
 def slant(labels: Sequence[str]) -> int:
     """Return the angle in degrees at which axis labels do not overlap on about 300 pixels."""
     return -60 if len(labels) > 6 or sum(map(len, labels)) > 36 else 0
@@ -178,25 +196,17 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
             "run": p.run_id,
             "value": p.value,
             "second": p.second,
+            "text": quantity(p.value, unit_in(title)),
+            "second_text": quantity(p.second, unit_in(second_title)),
             "kind": "on the front" if p.on_front else "dominated",
             "constraints": "met" if p.feasible else "violated",
             "label": "current" if p.is_baseline else "",
         }
         for p in sorted(points, key=lambda p: p.on_front)  # the front is on top
     ]
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": title,
-        "scale": scale_of([p.value for p in points]),
-    }
-    y = {
-        "field": "second",
-        "type": "quantitative",
-        "title": second_title,
-        "scale": scale_of([p.second for p in points]),
-    }
-    kinds, colours = ["on the front", "dominated"], [ACCENT, "#b8c0c8"]
+    x = {"field": "value", **value_axis([p.value for p in points], title)}
+    y = {"field": "second", **value_axis([p.second for p in points], second_title)}
+    kinds, colours = ["on the front", "dominated"], [ACCENT, DOMINATED]
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
@@ -227,8 +237,8 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
                     },
                     "tooltip": [
                         {"field": "run"},
-                        {"field": "value", "title": title},
-                        {"field": "second", "title": second_title},
+                        {"field": "text", "title": title},
+                        {"field": "second_text", "title": second_title},
                         *(
                             [{"field": "constraints"}]
                             if any(not p.feasible for p in points)

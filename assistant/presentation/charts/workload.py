@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.vega_lite import ACCENT, CONFIG, MUTED, SCHEMA, TEXT, WARN, Spec
+from assistant.presentation.charts.palette import ACCENT, MUTED, SERIES, TEXT, WARN
+from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
-SECOND = "#0072b2"
+SECOND = SERIES[0]
 """The blue of Okabe and Ito, distinct from copper also for colour-blind readers."""
 
-COLOURS = (ACCENT, SECOND, "#009e73", "#cc79a7")
+COLOURS = (ACCENT, SECOND, SERIES[2], SERIES[3])
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 SHADES: Spec = {"scheme": "viridis"}  # Bright is many, on light and dark ground; the legend says so
 

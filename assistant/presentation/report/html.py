@@ -29,10 +29,12 @@ from assistant.presentation.charts.ai_platform import (
     qq_chart,
     week_chart,
 )
+from assistant.presentation.charts.comparison import best_overlay, effects_beside
 from assistant.presentation.charts.forecast import ChanceMark
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.data import ReportData
 from assistant.presentation.tables import effects as effects_tables
+from assistant.presentation.tables.experiment_comparison import ExperimentComparison
 from assistant.presentation.tables.forecast_backtest import ForecastSection, prediction_marks
 from assistant.presentation.text import number_format
 
@@ -186,6 +188,21 @@ def _forecast(data: ReportData, title: str) -> dict[str, Any]:
     }
     drawings_svg = {name: None if spec is None else svg(spec) for name, spec in specs.items()}
     return {**drawings_svg, "fan_goes_on": fan_goes_on(data, section)}
+
+
+def render_comparison_report(data: ExperimentComparison) -> str:
+    """Render the report over several experiments as an HTML page with its charts as SVG."""
+    drawn = [
+        (
+            group,
+            svg(best_overlay(group.courses, data.names, group.title))
+            if any(course.points for course in group.courses)
+            else None,
+            svg(effects_beside(group.ranges, data.names, group.title)) if group.ranges else None,
+        )
+        for group in data.groups
+    ]
+    return _render("compare.html.j2", data=data, drawn=drawn)
 
 
 def write_report(data: ReportData, path: Path) -> Path:

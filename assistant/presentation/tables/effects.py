@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from assistant.analysis.effects import (
     AnalysedResponse,
     EffectsReport,
+    InteractionEffect,
     MainEffect,
     ParameterRange,
     effects_report,
@@ -17,8 +18,8 @@ from assistant.analysis.effects import (
 )
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Goal
-from assistant.presentation.charts.effects import LevelChange
-from assistant.presentation.text.number_format import duration, level, number, unit_of
+from assistant.presentation.charts.effects import CombinationChange, LevelChange
+from assistant.presentation.text.number_format import duration, level_texts, number, unit_of
 from strategies.doe.factorial_model import LackOfFit, PressStatistic, TermTest
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 from strategies.space.errors import AnalysisError
@@ -48,6 +49,29 @@ class EffectsRanking:
     error: str
     parameters: tuple[ParameterRange, ...]
 
+    @property
+    def headline(self) -> str:
+        """The first sentence on what matters most, without intervals and followers."""
+        known = [entry for entry in self.parameters if entry.value is not None]
+        if not known or not known[0].value:
+            return self.sentence
+        text = _first_sentence(known[0], known[1:])
+        return f"{text}{amount(known[0].value, self.unit)} in {self.value_name}."
+
+    @property
+    def unsure(self) -> str:
+        """One line on what the runs cannot tell yet, or an empty text."""
+        known = [entry for entry in self.parameters if entry.value is not None]
+        parts = []
+        if known and known[0].value:
+            rivals = [entry.parameter for entry in known[1:] if may_exceed(entry, known[0])]
+            parts += [f"{_listed(rivals)} may matter as much"] if rivals else []
+        noise = [entry.parameter for entry in known if entry.low == 0 and entry.value]
+        parts += [f"noise alone could make {_listed(noise)}"] if noise else []
+        unknown = [entry.parameter for entry in self.parameters if entry.value is None]
+        parts += [f"not known: {_listed(unknown)}"] if unknown else []
+        return f"Not told apart yet: {'; '.join(parts)}." if parts else ""
+
 
 def ranking_of(report: EffectsReport) -> EffectsRanking:
     """Return the ranking of the parameters in an effects analysis, with its sentence."""
@@ -76,10 +100,7 @@ def _ranking_sentence(report: EffectsReport) -> str:
     if not first.value:
         return f"No parameter changes {report.value_name} in these runs."
     rivals = [entry.parameter for entry in others if may_exceed(entry, first)]
-    sure = "" if first.is_clear and not rivals else "probably "
-    parts = [f"{first.parameter} {sure}matters most: its levels differ by "]
-    if first.low == 0:
-        parts = [f"{first.parameter} comes first, but noise could make it: its levels differ by "]
+    parts = [_first_sentence(first, others)]
     parts[0] += f"{range_text(first, report.unit)} in {report.value_name}"
     values = [f"{entry.parameter} {amount(entry.value, report.unit)}" for entry in others]
     if others:
@@ -98,6 +119,15 @@ def _ranking_sentence(report: EffectsReport) -> str:
     if unknown:
         parts.append(f"Not known yet: {_listed(unknown)}.")
     return " ".join(parts)
+
+
+def _first_sentence(first: ParameterRange, others: Sequence[ParameterRange]) -> str:
+    """Begin the sentence on what matters most; the size of the difference follows."""
+    if first.low == 0:
+        return f"{first.parameter} comes first, but noise could make it: its levels differ by "
+    has_rival = any(may_exceed(entry, first) for entry in others)
+    sure = "" if first.is_clear and not has_rival else "probably "
+    return f"{first.parameter} {sure}matters most: its levels differ by "
 
 
 def may_exceed(entry: ParameterRange, first: ParameterRange) -> bool:
@@ -217,10 +247,42 @@ def figure_of(effect: MainEffect, unit: str) -> EffectFigure:
         range_text(effect.range, unit),
         f_text(effect.test),
         tuple(
-            LevelChange(level(change.levels[0]), change.change, change.low, change.high, change.n)
-            for change in effect.comparable
+            LevelChange(text, change.change, change.low, change.high, change.n)
+            for text, change in zip(level_names(effect), effect.levels, strict=True)
             if change.change is not None
         ),
+    )
+
+
+def level_names(effect: MainEffect) -> tuple[str, ...]:
+    """Return the texts of a parameter's levels, for people and each different."""
+    return level_texts([change.levels[0] for change in effect.levels], effect.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionFigure:
+    """The combinations of two parameters for display, and the levels of the second in order."""
+
+    changes: tuple[CombinationChange, ...]
+    second_levels: tuple[str, ...]
+
+
+def interaction_figure(effect: InteractionEffect, report: EffectsReport) -> InteractionFigure:
+    """Convert an interaction to an `InteractionFigure`, with levels as in their main effects."""
+    main = {entry.parameter: entry for entry in report.main}
+    names = [
+        dict(zip((c.levels[0] for c in main[name].levels), level_names(main[name]), strict=True))
+        for name in effect.parameters
+    ]
+    first, second = ({value: i for i, value in enumerate(texts)} for texts in names)
+    ordered = sorted(effect.combinations, key=lambda c: (first[c.levels[0]], second[c.levels[1]]))
+    return InteractionFigure(
+        tuple(
+            CombinationChange(names[0][c.levels[0]], names[1][c.levels[1]], c.change, c.n)
+            for c in ordered
+            if c.change is not None
+        ),
+        tuple(names[1].values()),
     )
 
 

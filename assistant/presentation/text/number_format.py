@@ -2,10 +2,14 @@
 
 import datetime
 import re
+from collections.abc import Sequence
 
 from strategies import Level
 
 _NEGATIVE = re.compile(r"-\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII)
+_NOTHING_MORE = re.compile(r" 00 (h|min|s)$")
+_DIGITS = 4  # Digits of a computed number; one with at most `_TYPED_DIGITS` was typed by a person
+_TYPED_DIGITS = 6
 _DURATIONS = ((86_400.0, "d", 3_600.0, "h"), (3_600.0, "h", 60.0, "min"), (60.0, "min", 1.0, "s"))
 
 
@@ -94,16 +98,53 @@ def level(value: Level) -> str:
 
 
 def setting(value: Level, unit: str) -> str:
-    """Format a level exactly with its unit, for seconds also as a readable duration.
+    """Format a level with its unit, for seconds exactly and also as a readable duration.
 
-    >>> setting(432000, "s"), setting("easy", ""), setting(16, "processors")
-    ('432000 s (5 d 00 h)', 'easy', '16 processors')
+    >>> setting(432000, "s"), setting("easy", ""), setting(0.00316227766017, "")
+    ('432000 s (5 d)', 'easy', '0.003162')
     """
-    text = f"{level(value)} {unit}".strip()
-    if unit != "s" or isinstance(value, str | bool):
-        return text
-    spoken = quantity(float(value), unit).partition(" (")[2]
-    return f"{text} ({spoken}" if spoken else text
+    words = level_words(value, unit)
+    if unit != "s" or isinstance(value, str | bool) or abs(value) < 120:
+        return words
+    return f"{level(value)} s ({words})"
+
+
+def level_words(value: Level, unit: str) -> str:
+    """Format a level for people: long seconds as a duration, long decimals with four digits.
+
+    >>> level_words(32_400_000, "s"), level_words(0.000316227766017, ""), level_words(0.12345, "")
+    ('375 d', '0.0003162', '0.12345')
+    >>> level_words(129_600, "s"), level_words(16, "procs"), level_words(45, "s")
+    ('1 d 12 h', '16 procs', '45 s')
+    """
+    return _level_words(value, unit, _DIGITS)
+
+
+def level_texts(levels: Sequence[Level], unit: str) -> tuple[str, ...]:
+    """Format the levels of a parameter for people, each differently, without a short unit.
+
+    >>> level_texts((0.1, 0.000316227766017), ""), level_texts((3_600, 5_400), "s")
+    (('0.1', '0.0003162'), ('1 h', '1 h 30 min'))
+    >>> level_texts((1.00001234, 1.00002234), "")
+    ('1.00001', '1.00002')
+    """
+    for digits in range(_DIGITS, 17):
+        texts = tuple(_level_words(value, unit, digits) for value in levels)
+        if len(set(texts)) == len(texts):
+            return tuple(text.removesuffix(f" {unit}") if unit != "s" else text for text in texts)
+    return tuple(level(value) for value in levels)
+
+
+def _level_words(value: Level, unit: str, digits: int) -> str:
+    if isinstance(value, str | bool):
+        return str(value)
+    if unit == "s" and abs(value) >= 120:
+        spoken = duration(value) if digits == _DIGITS else f"{value:,.{digits}g} s"
+        return _NOTHING_MORE.sub("", spoken)
+    text = level(value)
+    if isinstance(value, float) and sum(c.isdigit() for c in text.lstrip("-0.")) > _TYPED_DIGITS:
+        text = f"{value:.{digits}g}"
+    return f"{text} {unit}".strip()
 
 
 def moment(at_s: float) -> str:

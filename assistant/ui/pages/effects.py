@@ -1,5 +1,6 @@
 """The *Effects* page: levels, pairs of parameters, contrasts beyond noise, missing runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -21,7 +22,7 @@ from assistant.analysis.effects import (
 from assistant.core.experiment import Experiment
 from assistant.presentation.charts.effects import (
     CHOSEN_PAIR,
-    CombinationChange,
+    LevelChange,
     choosable,
     half_normal,
     interaction,
@@ -36,17 +37,18 @@ from assistant.presentation.tables.effects import (
     effect_sentences,
     f_text,
     figure_of,
+    interaction_figure,
     interval_text,
     p_text,
-    range_text,
     ranking_of,
     responses_of,
 )
-from assistant.presentation.text.number_format import level, number
+from assistant.presentation.text.number_format import level, level_words, number
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
 from assistant.ui.intents import Intent
 from assistant.ui.pages import effects_details
+from assistant.ui.ranking import ranking_chart
 from assistant.ui.state import ExperimentView
 from strategies import Level
 from strategies.space.errors import AnalysisError
@@ -59,10 +61,9 @@ def pairs_section(
     response: AnalysedResponse, only: RunFilter,
 ) -> None:  # fmt: skip
     """Draw the variance shares of parameters and their pairs, and one pair's combinations."""
-    st.subheader("Interactions of pairs")
     if not strengths.pairs:
-        st.caption("A pair needs two parameters, each with runs at two or more levels.")
         return
+    st.subheader("Interactions of pairs")
     st.caption(
         "Share of the variation between runs, less the share expected by chance. Diagonal: each "
         "parameter by itself; other cells: each pair beyond that. Plus: only some comparisons can "
@@ -146,29 +147,17 @@ def _pair(
 
 def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
     title = f"change of {labels.measure_title(report.value_name, report.unit)}"
-    combinations = (
-        [combination for combination in pair_effect.combinations if combination.change is not None]
-        if pair_effect
-        else []
-    )
-    if pair_effect is None or len(combinations) < 2:
+    known = [c for c in pair_effect.combinations if c.change is not None] if pair_effect else []
+    if pair_effect is None or len(known) < 2:
         why = "" if pair.test.reason is None else f" ({pair.test.reason})"
         st.info(
             f"The runs cannot show how these two interact{labels.escape_markdown(why)}. "
             "*Missing runs* below lists the runs needed."
         )
         return
-    changes = [
-        CombinationChange(
-            level(combination.levels[0]),
-            level(combination.levels[1]),
-            combination.change or 0.0,
-            combination.n,
-        )
-        for combination in combinations
-    ]
+    figure = interaction_figure(pair_effect, report)
     st.vega_lite_chart(
-        wide(interaction(changes, *pair_effect.parameters, title)),
+        wide(interaction(figure.changes, *pair_effect.parameters, title, figure.second_levels)),
         theme=None,
         width="stretch",
         alt=f"{title} over {pair_effect.parameters[0]}, "
@@ -205,8 +194,8 @@ def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.D
     beyond = {combination.levels: combination for combination in pair_effect.beyond}
     return pd.DataFrame(
         {
-            first: level(combination.levels[0]),
-            second: level(combination.levels[1]),
+            first: level_words(combination.levels[0], ""),
+            second: level_words(combination.levels[1], ""),
             "runs": combination.n,
             f"total change{in_unit}": number(combination.change),
             "95 % interval": labels.interval(combination.low, combination.high),
@@ -225,7 +214,6 @@ def _share(strength: TermShare) -> str:
 
 def noise_section(report: EffectsReport, title: str) -> None:
     """Draw a Pareto chart and a half-normal plot of the contrasts against the noise."""
-    st.subheader("Effects against the noise")
     if len(report.contrasts) < 2:
         st.caption("Fewer than two contrasts can be estimated, so the noise is unknown.")
         return
@@ -343,16 +331,30 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
             return None
         return effects_details.panel(view_model, experiment, selection)
     ranking = ranking_of(analysis.report)
-    st.markdown(f"**{labels.escape_markdown(ranking.sentence)}**")
-    st.dataframe(
-        ranking_table(ranking), hide_index=True, width="stretch", alt="what matters, by parameter"
-    )
+    st.markdown(f"**{labels.escape_markdown(ranking.headline)}**")
+    if ranking.unsure:
+        st.caption(labels.escape_markdown(ranking.unsure))
+    added = effects_details.missing_button(view_model, experiment)
+    _ranking(ranking)
     decided = _levels(view_model, experiment, analysis, analysis.report)
     pairs_section(experiment, analysis.report, analysis.strengths, response, only)
-    noise_section(analysis.report, analysis.title)
-    _model_quality(analysis.report)
-    added = effects_details.section(view_model, experiment, analysis.strengths)
-    return decided or added
+    with st.expander("Missing runs", icon=":material/playlist_add:"):
+        listed = effects_details.section(view_model, experiment, analysis.strengths.pairs)
+    with st.expander("Diagnostics: noise and fit of the model", icon=":material/analytics:"):
+        noise_section(analysis.report, analysis.title)
+        for sentence in effect_sentences(analysis.report):
+            st.markdown(labels.escape_markdown(sentence))
+    return decided or added or listed
+
+
+def _ranking(ranking: EffectsRanking) -> None:
+    """Draw what matters as bars in the order of the headline, and as a table."""
+    ranking_chart(ranking)
+    with st.expander("As a table"):
+        st.dataframe(
+            ranking_table(ranking), hide_index=True, width="stretch",
+            alt="what matters, by parameter",
+        )  # fmt: skip
 
 
 def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
@@ -447,43 +449,50 @@ def _levels(
     report: EffectsReport,
 ) -> Intent | None:
     st.subheader("Each level")
-    st.caption(
-        f"Change of {labels.escape_markdown(analysis.title)} against the mean of the levels, "
-        "without the effects of the other parameters (least squares, main effects), with 95 % "
-        "intervals. If an interval contains 0, the change may be chance."
-    )
+    drawn = [effect for effect in report.main if len(effect.comparable) > 1]
+    if not drawn:
+        st.caption("No parameter has results at two levels that can be compared.")
+    else:
+        st.caption(
+            f"Change of {labels.escape_markdown(analysis.title)} against the mean of the levels, "
+            "with its 95 % interval; all charts have one scale. An interval that contains 0 may "
+            "be chance."
+        )
     selection = effects_details.chooser(experiment)
     place, intent = None, None
-    for start in range(0, len(report.main), CHARTS_A_ROW):
-        row = report.main[start : start + CHARTS_A_ROW]
+    every = [entry for effect in drawn for entry in figure_of(effect, report.unit).levels]
+    for start in range(0, len(drawn), CHARTS_A_ROW):
+        row = drawn[start : start + CHARTS_A_ROW]
         for column, effect in zip(st.columns(CHARTS_A_ROW), row, strict=False):
             with column:
-                _chart(experiment, analysis, effect)
+                _chart(experiment, analysis, effect, every)
         slot = st.container()
         if selection is not None and selection.parameter in [entry.parameter for entry in row]:
             place = slot
-    if place is not None and selection is not None:
-        with place:
+    if selection is not None:
+        with place or st.container():
             intent = effects_details.panel(view_model, experiment, selection)
     with st.expander("As a table"):
         st.dataframe(levels_table(report), hide_index=True, width="stretch", alt="each level")
     return intent
 
 
-def _chart(experiment: Experiment, analysis: EffectsView, effect: MainEffect) -> None:
+def _chart(
+    experiment: Experiment,
+    analysis: EffectsView,
+    effect: MainEffect,
+    others: Sequence[LevelChange],
+) -> None:
     unit = analysis.response.unit
-    heading = range_text(effect.range, unit)
-    st.markdown(f"**{labels.escape_markdown(effect.parameter)}** · range {heading}")
-    if len(effect.comparable) < 2:
-        reason = effect.range.reason or "too few runs"
-        st.caption(f"Unknown: {labels.escape_markdown(reason)}.")
-        return
+    name = labels.escape_markdown(effect.parameter)
+    st.markdown(f"**{name}** · {amount(effect.range.value, unit)}")
     marks = effects_details.marks(experiment, effect.parameter)
     figure = figure_of(effect, unit)
     levels = [replace(entry, level=marks.get(entry.level, entry.level)) for entry in figure.levels]
+    chart = main_effects(levels, effect.parameter, effect.unit, f"[{unit}]" if unit else "", others)
     key = f"effects-{effect.parameter}-{experiment.opened.experiment_id}"
     st.vega_lite_chart(
-        wide(choosable(main_effects(levels, effect.parameter, effect.unit, ""), effect.parameter)),
+        low(choosable(chart, effect.parameter)),
         theme=None,
         width="stretch",
         alt=f"change of {analysis.title} by level of {effect.parameter}; {figure.test}",
@@ -501,7 +510,7 @@ def levels_table(report: EffectsReport) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "parameter": effect.parameter,
-            "level": level(entry.levels[0]),
+            "level": level_words(entry.levels[0], effect.unit),
             "runs": entry.n,
             f"change{unit}": number(entry.change),
             "95 % interval of change": labels.interval(entry.low, entry.high),
@@ -511,9 +520,3 @@ def levels_table(report: EffectsReport) -> pd.DataFrame:
         for entry in effect.levels
         if entry.n or len(effect.levels) <= MOST_LISTED
     )
-
-
-def _model_quality(report: EffectsReport) -> None:
-    st.subheader("Quality of the model")
-    for sentence in effect_sentences(report):
-        st.markdown(labels.escape_markdown(sentence))

@@ -5,18 +5,18 @@ The affected waiting runs are kept from the moment of selection, so a button can
 Missing runs on *Effects*: runs that make an effect estimable, and a button to add them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
-from assistant.analysis.effects import MissingReport, TermShares, missing_report
+from assistant.analysis.effects import MissingReport, TermShare, missing_report
 from assistant.core.errors import ExperimentError
 from assistant.core.experiment import Experiment
 from assistant.core.run import RunState
 from assistant.presentation.charts.effects import CHOSEN_LEVEL
-from assistant.presentation.text.number_format import level, setting
+from assistant.presentation.text.number_format import level, level_texts, level_words, setting
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.state import ExperimentView
@@ -47,17 +47,16 @@ def marks(experiment: Experiment, name: str) -> dict[str, str]:
     """Return the chart labels of a parameter's closed and preferred levels, by level text."""
     space = experiment.space
     parameter = space.parameter(name)
-    states = {
-        level(parameter.levels[i]): "preferred"
-        for parameter_name, i in space.preferred
-        if parameter_name == name
-    }
-    states |= {
-        level(parameter.levels[i]): "closed"
-        for parameter_name, i in space.closed
-        if parameter_name == name
-    }
+    texts = level_texts(parameter.levels, parameter.unit)
+    states = {texts[i]: "preferred" for owner, i in space.preferred if owner == name}
+    states |= {texts[i]: "closed" for owner, i in space.closed if owner == name}
     return {text: f"{text} ({state})" for text, state in states.items()}
+
+
+def level_names(parameter: Parameter) -> dict[Level, str]:
+    """Return the texts of a parameter's levels in charts and fields, each different."""
+    texts = level_texts(parameter.levels, parameter.unit)
+    return dict(zip(parameter.levels, texts, strict=True))
 
 
 def clicked(experiment: Experiment, chart: str) -> None:
@@ -79,9 +78,9 @@ def chooser(experiment: Experiment) -> LevelSelection | None:
         name = _parameter(experiment_id, space)
         if name is None:
             return None
-        listed = {
-            level(value): value for value in _levels_on_offer(experiment, space.parameter(name))
-        }
+        names = level_names(space.parameter(name))
+        offer = _levels_on_offer(experiment, space.parameter(name))
+        listed = {names[value]: value for value in offer}
         key = f"effects-level-{experiment_id}-{name}"
         if st.session_state.get(key) not in listed:
             st.session_state.pop(key, None)
@@ -286,14 +285,35 @@ class MissingRunsOffer:
     why: str = ""
 
 
+def missing_button(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw one button that adds the runs missing for all main effects, if it can; else nothing."""
+    answer_at(PLACE)
+    room = experiment.remaining_runs
+    if experiment.finished is not None or room == 0:
+        return None
+    targets = targets_of(experiment, ())
+    if ALL not in targets:
+        return None
+    offer = _frozen_offer(experiment, ALL, targets)
+    if offer.report is None or not offer.report.runs:
+        return None
+    runs = offer.report.runs
+    n = min(len(runs), MOST_ADDED, len(runs) if room is None else room)
+    missing = labels.runs(n).replace(" ", " missing ", 1)
+    if not st.button(
+        f"Add the {missing}", type="primary", icon=":material/add:", key="effects-add-missing",
+        help="They make every main effect estimable. The list is under *Missing runs* below.",
+    ):  # fmt: skip
+        return None
+    return Intent(PLACE, lambda: add(view_model, ALL, runs[:n]), "Adding runs")
+
+
 def section(
-    view_model: ExperimentView, experiment: Experiment, strengths: TermShares
+    view_model: ExperimentView, experiment: Experiment, pairs: Sequence[TermShare]
 ) -> Intent | None:
     """Draw the runs missing to estimate an effect and return a request to add them, or None."""
-    st.subheader("Missing runs")
     experiment_id = experiment.opened.experiment_id
-    targets = targets_of(experiment, strengths)
-    answer_at(PLACE)
+    targets = targets_of(experiment, pairs)
     if not targets:
         st.caption("No parameter has two open levels, so there is no effect to estimate.")
         return None
@@ -320,7 +340,7 @@ def section(
     return _offer(view_model, experiment, snapshot, runs)
 
 
-def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, EstimationTarget]:
+def targets_of(experiment: Experiment, pairs: Sequence[TermShare]) -> dict[str, EstimationTarget]:
     """Return the effects to estimate by label: all main effects, each parameter's, each pair's."""
     space = experiment.space
     able = {p.name for p, ids in zip(space.parameters, space.open_ids, strict=True) if len(ids) > 1}
@@ -332,7 +352,7 @@ def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, Estim
     }
     return targets | {
         f"the interaction of {' and '.join(pair.parameters)}": EstimationTarget(pair.parameters)
-        for pair in strengths.pairs
+        for pair in pairs
         if set(pair.parameters) <= able
     }
 
@@ -340,9 +360,10 @@ def targets_of(experiment: Experiment, strengths: TermShares) -> dict[str, Estim
 def _frozen_offer(
     experiment: Experiment, target: str, targets: dict[str, EstimationTarget]
 ) -> MissingRunsOffer:
-    key = f"effects-missing-{experiment.opened.experiment_id}"
-    snapshot: MissingRunsOffer | None = st.session_state.get(key)
-    if snapshot is None or snapshot.target != target:
+    key = _offer_key(experiment.opened.experiment_id)
+    offers: dict[str, MissingRunsOffer] = st.session_state.setdefault(key, {})
+    snapshot = offers.get(target)
+    if snapshot is None:
         with st.spinner("Searching for the missing runs …"):
             try:
                 snapshot = MissingRunsOffer(
@@ -350,13 +371,17 @@ def _frozen_offer(
                 )
             except Exception as error:
                 snapshot = MissingRunsOffer(target, experiment.version, None, sentence(error))
-        st.session_state[key] = snapshot
+        offers[target] = snapshot
     return snapshot
+
+
+def _offer_key(experiment_id: str) -> str:
+    return f"effects-missing-{experiment_id}"
 
 
 def release_missing(experiment_id: str) -> None:
     """Delete the stored missing runs, so that the next drawing computes them again."""
-    st.session_state.pop(f"effects-missing-{experiment_id}", None)
+    st.session_state.pop(_offer_key(experiment_id), None)
 
 
 def missing_text(report: MissingReport, target: str) -> str:
@@ -469,7 +494,7 @@ def missing_table(experiment: Experiment, runs: tuple[dict[str, Level], ...]) ->
     """Return the table of the missing runs with their levels."""
     return pd.DataFrame(
         {
-            labels.column(parameter): level(values[parameter.name])
+            parameter.name: level_words(values[parameter.name], parameter.unit)
             for parameter in experiment.space.parameters
         }
         for values in runs

@@ -1,8 +1,9 @@
-"""The *Experiments* page: the stored experiments with their progress and actions."""
+"""The front page: what to tune, as three cards, and the stored experiments with their actions."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 
 import streamlit as st
@@ -12,31 +13,35 @@ from assistant.core.errors import DamagedEventError, SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.ports import StoredExperiment, SystemClock
+from assistant.presentation.report.data import run_points
 from assistant.presentation.tables.experiment_summary import (
     ExperimentSummary,
     summarise_experiment,
 )
-from assistant.presentation.text.number_format import moment, quantity
 from assistant.service.store_connection import open_store
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.pages import new_fields
-from assistant.ui.pages.new_form import Form
-from assistant.ui.pages.new_preview import EXAMPLE, PLATFORM, NewExperiment, open_from
+from assistant.ui.pages.new_form import Form, ProgramFields
+from assistant.ui.pages.new_preview import EXAMPLE, EXAMPLE_COURSE, NewExperiment, open_from
+from assistant.ui.pages.new_source import MOST_BYTES, keep_upload
 from assistant.ui.pages.new_sweep_file import form_of_experiment
+from assistant.ui.sparkline import course, sparkline
 
 PER_PAGE = 25  # Experiments whose event log is read at once
 
 _PLACE = "experiments"
-_SNAPSHOT, _NUMBER = "experiments-shown", "experiments-number"
+_UPLOADED = "front-log-taken"  # Upload that was taken already; drawn again it is not taken twice
 
 
 @dataclass(frozen=True, slots=True)
-class _ExperimentListSnapshot:
-    """The rows on the screen; a selection refers to them, even after the store changed."""
+class ExperimentRow:
+    """A stored experiment as a row of the list: its summary, its state, and its best so far."""
 
-    number: int
-    stored: tuple[StoredExperiment, ...]
+    stored: StoredExperiment
+    summary: ExperimentSummary
+    state: ExperimentState
+    best: tuple[float, ...]
 
 
 def page(
@@ -45,115 +50,207 @@ def page(
     choose: Callable[[str], None],
     opened: Callable[[NewExperiment], None],
 ) -> Intent | None:
-    """Draw the page that lists all experiments and return the action that the user requested."""
+    """Draw the front page and return the action that the user requested, or None."""
+    st.html(_STYLE)
     if not stored:
-        st.session_state.pop(_SNAPSHOT, None)
-        return _welcome(store, opened)
-    st.title("Experiments")
-    snapshot, renewed = _snapshot(tuple(stored))
-    pages = -(-len(snapshot.stored) // PER_PAGE)
-    at = 1 if pages == 1 else st.pagination(pages, key=f"experiments-page-{snapshot.number}")
-    rows = snapshot.stored[PER_PAGE * (at - 1) : PER_PAGE * at]
-    try:
-        summaries, states = _summaries(store, rows)
-    except Exception as error:
-        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
-        return None
-    rows = tuple(entry for entry in rows if entry.id in states)
-    if not rows:
-        return renewed
-    selected = _table(rows, summaries, states, f"experiments-{snapshot.number}-{at}")
-    answer_at(_PLACE)
-    return _actions(store, selected, summaries, choose, opened) or renewed
-
-
-def _welcome(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
-    st.title("Copperline")
-    with st.container(border=True):
-        st.subheader("No experiment yet")
-        st.markdown(
-            "An experiment tries settings of a program, learns which of them matter, and finds "
-            "better ones within a budget of runs and time.\n\n"
-            "The built-in example divides a cluster of 128 processors so that jobs wait less. "
-            "Auto-steering makes "
-            f"{EXAMPLE.runs} runs in less than a minute. You can watch, and turn auto-steering "
-            "off at any time."
-        )
+        st.title("What do you want to tune?", anchor=False)
         answer_at(_PLACE)
-        intent = None
-        if st.button(
-            "Start the example", type="primary", icon=":material/play_arrow:", key="start-example",
-            width="stretch",
-        ):  # fmt: skip
-            intent = _example(store, opened)
-    with st.container(border=True):
-        st.markdown(
-            "Another example tunes a platform for AI pipelines: the size of its clusters, its "
-            "scheduler, and when to train deployed models again. It makes "
-            f"{PLATFORM.runs} runs, which takes about a minute."
-        )
-        if st.button(
-            "Start the AI platform", icon=":material/hub:", key="start-platform", width="stretch"
-        ):
-            intent = _example(store, opened, PLATFORM)
-    with st.container(horizontal=True):
-        if st.button("Set up an experiment", icon=":material/add:", key="new-experiment"):
-            intent = _new()
-    st.caption(f"Experiments are stored in `{store}`, which is empty.")
+        return _cards(store, opened)
+    st.title("Experiments", anchor=False)
+    answer_at(_PLACE)
+    listed = _list(store, tuple(stored), choose)
+    st.subheader("What do you want to tune next?", anchor=False)
+    return _cards(store, opened) or listed
+
+
+# -- cards -----------------------------------------------------------------------------------------
+
+
+def _cards(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
+    program, log, example = st.columns(3)
+    with program, st.container(border=True, height="stretch"):
+        intent = _program_card()
+    with log, st.container(border=True, height="stretch"):
+        intent = _log_card(store) or intent
+    with example, st.container(border=True, height="stretch"):
+        intent = _example_card(store, opened) or intent
+    st.caption(
+        f"A table, a Python function or a sweep file: *New*. Experiments are stored in `{store}`."
+    )
     return intent
 
 
-def _example(store: Path, opened: Callable[[NewExperiment], None], form: Form = EXAMPLE) -> Intent:
+def _program_card() -> Intent | None:
+    st.markdown("##### :material/terminal: My program")
+    st.markdown("Type the command that runs it. Put braces around each setting to try.")
+    with st.form("front-program", border=False):
+        words = st.text_input(
+            "Command", placeholder="python train.py --lr {lr}", key="front-command",
+            help="Its last line of output is the result: a number, or JSON with measures.",
+        )  # fmt: skip
+        pressed = st.form_submit_button(
+            "Set it up", icon=":material/arrow_forward:", key="front-set-up", width="stretch"
+        )
+    return _to_new(Form("command", program=ProgramFields(words=words))) if pressed else None
+
+
+def _log_card(store: Path) -> Intent | None:
+    st.markdown("##### :material/stacked_bar_chart: A job log")
+    st.markdown("Drop the log of a cluster. Copperline simulates it under other policies.")
+    uploaded = st.file_uploader(
+        "Job log in the Standard Workload Format", type=("swf", "gz", "txt"), key="front-log",
+        max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
+    )  # fmt: skip
+    if st.button("Enter a path", key="front-log-path", icon=":material/folder:", width="stretch"):
+        return _to_new(Form("log"))
+    if uploaded is None or st.session_state.get(_UPLOADED) == uploaded.file_id:
+        return None
+    st.session_state[_UPLOADED] = uploaded.file_id
+
     def do() -> str:
-        opened(open_from(form, store))
+        path = keep_upload(store, uploaded.name, uploaded.getvalue())
+        new_fields.begin(Form("log", str(path)))
         return ""
 
-    return Intent(_PLACE, do, "Preparing the example", then="overview")
+    return Intent(_PLACE, do, "Storing the log", then="new")
 
 
-def _new() -> Intent:
-    return Intent(_PLACE, lambda: "", then="new")
+def _example_card(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
+    st.markdown("##### :material/play_circle: Show me an example")
+    best = [min(EXAMPLE_COURSE[: i + 1]) for i in range(len(EXAMPLE_COURSE))]
+    gain = round(100 * (1 - best[-1] / best[0]))
+    st.markdown(f"The jobs of a cluster wait {gain} % less after {EXAMPLE.runs} runs.")
+    name = f"{EXAMPLE.runs} runs of the example; its best is {gain} % lower than the current value"
+    st.html(course(EXAMPLE_COURSE, best, best[0], name, (320, 92)))
+    if st.button(
+        "Start the example", type="primary", icon=":material/play_arrow:", key="start-example",
+        width="stretch",
+    ):  # fmt: skip
+
+        def do() -> str:
+            opened(open_from(EXAMPLE, store))
+            return ""
+
+        return Intent(_PLACE, do, "Preparing the example", then="overview")
+    return None
 
 
-def _snapshot(
-    stored: tuple[StoredExperiment, ...],
-) -> tuple[_ExperimentListSnapshot, Intent | None]:
-    snapshot: _ExperimentListSnapshot | None = st.session_state.get(_SNAPSHOT)
-    if snapshot is None:
-        snapshot = _new_snapshot(stored)
-    n = _n_changes(snapshot.stored, stored)
-    if n == 0:
-        return snapshot, None
-    text = "1 change since" if n == 1 else f"{n} changes since"
-    if st.button(f"{text} - refresh", icon=":material/refresh:", key="experiments-refresh"):
-        return _new_snapshot(stored), Intent(_PLACE, lambda: "")
-    return snapshot, None
+def _to_new(form: Form) -> Intent:
+    def do() -> str:
+        new_fields.begin(form)
+        return ""
+
+    return Intent(_PLACE, do, then="new")
 
 
-def _new_snapshot(stored: tuple[StoredExperiment, ...]) -> _ExperimentListSnapshot:
-    number = st.session_state.get(_NUMBER, 0) + 1
-    st.session_state[_NUMBER] = number
-    snapshot = st.session_state[_SNAPSHOT] = _ExperimentListSnapshot(number, stored)
-    return snapshot
+# -- rows ------------------------------------------------------------------------------------------
+
+_STYLE = """<style>
+.cl-row { display: grid; grid-template-columns: 9rem 11rem 8rem 1fr; gap: 0.25rem 1rem;
+  align-items: center; font-size: 0.9rem; }
+.cl-row small { display: block; opacity: 0.7; }
+.cl-bar { height: 4px; border-radius: 2px; background: rgba(123, 135, 148, 0.3); }
+.cl-bar i { display: block; height: 4px; border-radius: 2px; background: #a4561f; }
+[class*="st-key-open-"] button, [class*="st-key-open-"] button * {
+  justify-content: flex-start; text-align: left; font-weight: 600; }
+[class*="st-key-row-"] { border-bottom: 1px solid rgba(123, 135, 148, 0.25);
+  padding-bottom: 0.35rem; }
+@media (max-width: 640px) {
+  .cl-row { grid-template-columns: 1fr 1fr; }
+}
+</style>"""
 
 
-def _n_changes(snapshot: Sequence[StoredExperiment], stored: Sequence[StoredExperiment]) -> int:
-    """Count the experiments that are new or have changed."""
-    before = {experiment.id: experiment.n_events for experiment in snapshot}
-    return sum(before.get(experiment.id) != experiment.n_events for experiment in stored)
+def _list(
+    store: Path, stored: tuple[StoredExperiment, ...], choose: Callable[[str], None]
+) -> Intent | None:
+    pages = -(-len(stored) // PER_PAGE)
+    at = 1 if pages == 1 else st.pagination(pages, key="experiments-page")
+    entries = stored[PER_PAGE * (at - 1) : PER_PAGE * at]
+    try:
+        rows = _rows(store, entries)
+    except Exception as error:
+        st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
+        return None
+    ticked = [row for row in rows if st.session_state.get(f"tick-{row.stored.id}")]
+    intent = _actions(store, ticked) if ticked else None
+    for row in rows:
+        intent = _row(row, choose) or intent
+    if not ticked:
+        st.caption("Click a name to open it. Tick a box for more.")
+    return intent
 
 
-def _summaries(
-    store: Path, rows: Sequence[StoredExperiment]
-) -> tuple[dict[str, ExperimentSummary], dict[str, ExperimentState]]:
-    """Return summaries and present states; an event log is read again once it has grown."""
+def _row(row: ExperimentRow, choose: Callable[[str], None]) -> Intent | None:
+    experiment_id, name = row.stored.id, labels.escape_markdown(row.summary.name)
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="xsmall", key=f"row-{experiment_id}"
+    ):
+        st.checkbox(
+            f"Select {name}", key=f"tick-{experiment_id}", label_visibility="collapsed", width=24
+        )
+        pressed = st.button(
+            name, type="tertiary", key=f"open-{experiment_id}", width=220,
+            help=labels.escape_markdown(f"{row.summary.objective} · {experiment_id}"),
+        )  # fmt: skip
+        st.html(_cells(row))
+    if not pressed:
+        return None
+
+    def do() -> str:
+        choose(experiment_id)
+        return ""
+
+    return Intent(_PLACE, do, "Opening", then="overview")
+
+
+def _cells(row: ExperimentRow) -> str:
+    summary, state = row.summary, row.state
+    best = "no result yet"
+    if summary.best is not None:
+        best = labels.value_words(summary.best, summary.unit)
+    limit = "" if summary.budget is None else f" of {summary.budget:,}"
+    failed = f", {summary.failed:,} failed" if summary.failed else ""
+    bar = ""
+    if summary.share is not None:
+        bar = f'<div class="cl-bar"><i style="width:{100 * summary.share:.0f}%"></i></div>'
+    left = summary.time_left(SystemClock().now_s(), state)
+    line = sparkline(row.best, f"best so far of {summary.name}")
+    return (
+        '<div class="cl-row">'
+        f"<span>{state.icon} {escape(state.name)}<small>{escape(left)}</small></span>"
+        f"<span>{escape(best)}<small>{escape(summary.gain)}</small></span>"
+        f"<span>{summary.done:,}{limit} runs{failed}{bar}</span><span>{line}</span></div>"
+    )
+
+
+def _actions(store: Path, ticked: Sequence[ExperimentRow]) -> Intent | None:
+    """Draw what can be done with the ticked experiments."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{len(ticked)} selected**", width="content")
+        (row, *others) = ticked
+        if st.button(
+            "Duplicate", icon=":material/content_copy:", key="duplicate", disabled=bool(others),
+            help="Fill in *New* with the settings of this experiment; nothing is started.",
+        ):  # fmt: skip
+            return Intent(
+                _PLACE,
+                lambda: _duplicated(store, row.stored, row.summary.run_s),
+                "Reading",
+                then="new",
+            )
+    return None
+
+
+def _rows(store: Path, entries: Sequence[StoredExperiment]) -> list[ExperimentRow]:
+    """Return the rows of experiments; an event log is read again once it has grown."""
     cache = _replayed(str(store.absolute()))
-    n_missing = sum((entry.id, entry.n_events) not in cache for entry in rows)
-    summaries, states = {}, {}
+    n_missing = sum((entry.id, entry.n_events) not in cache for entry in entries)
+    rows = []
     with st.spinner(f"Reading {n_missing} event logs …") if n_missing else nullcontext():
         opened = open_store(store, take_key=False)
         try:
-            for entry in rows:
+            for entry in entries:
                 key = (entry.id, entry.n_events)
                 if key not in cache:
                     try:
@@ -162,13 +259,15 @@ def _summaries(
                         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
                         continue
                     experiment = Experiment.replay(events)
-                    cache[key] = experiment, summarise_experiment(experiment)
-                experiment, summaries[entry.id] = cache[key]
+                    best = [p.best for p in run_points(experiment) if p.best is not None]
+                    cache[key] = experiment, summarise_experiment(experiment), tuple(best)
+                experiment, summary, line = cache[key]
                 execution = opened.execution(entry.id)
-                states[entry.id] = experiment_state(experiment, SystemClock().now_s(), execution)
+                state = experiment_state(experiment, SystemClock().now_s(), execution)
+                rows.append(ExperimentRow(entry, summary, state, line))
         finally:
             opened.close()
-    return summaries, states
+    return rows
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -176,115 +275,19 @@ def _replayed(store: str) -> "_ExperimentCache":  # noqa: ARG001 - it is the key
     return _ExperimentCache()
 
 
-class _ExperimentCache(dict[tuple[str, int], tuple[Experiment, ExperimentSummary]]):
+class _ExperimentCache(
+    dict[tuple[str, int], tuple[Experiment, ExperimentSummary, tuple[float, ...]]]
+):
     """Experiments read from a store with their summaries, the latest `MOST` of them."""
 
     MOST = 200
 
     def __setitem__(
-        self, key: tuple[str, int], value: tuple[Experiment, ExperimentSummary]
+        self, key: tuple[str, int], value: tuple[Experiment, ExperimentSummary, tuple[float, ...]]
     ) -> None:
         super().__setitem__(key, value)
         while len(self) > self.MOST:
             del self[next(iter(self))]
-
-
-def _table(
-    rows: Sequence[StoredExperiment],
-    summaries: dict[str, ExperimentSummary],
-    states: dict[str, ExperimentState],
-    key: str,
-) -> StoredExperiment:
-    """Draw the rows; return the selected one, the first by default."""
-    now_s = SystemClock().now_s()
-    glances = [summaries[entry.id] for entry in rows]
-    has_warning = any(entry.warning for entry in glances)
-    columns: dict[str, list[object]] = {
-        "name": [entry.name for entry in glances],
-        "state": [f"{states[entry.id].icon} {states[entry.id].name}" for entry in glances],
-        "next step": [str(states[entry.id].next_step) for entry in glances],
-        "best": [_best(entry) for entry in glances],
-        "compared with current": [entry.gain for entry in glances],
-        "runs": [_done(entry) for entry in glances],
-        "used": [None if entry.share is None else 100 * entry.share for entry in glances],
-        "time left": [entry.time_left(now_s, states[entry.id]) for entry in glances],
-    }
-    if has_warning:
-        columns["warning"] = [f"▲ {entry.warning}" if entry.warning else "" for entry in glances]
-    columns["opened"] = [moment(entry.opened_s) for entry in glances]
-    event = st.dataframe(
-        columns,
-        hide_index=True,
-        key=key,
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config={
-            "used": st.column_config.ProgressColumn(
-                "used",
-                help="Share of the budget of runs that is used",
-                width=110,
-                min_value=0,
-                max_value=100,
-                format="%.0f %%",
-            ),
-        },
-        alt="The stored experiments, latest first",
-    )
-    selected: list[int] = event["selection"]["rows"]
-    st.caption(
-        "Tick the box at the left of a row to select it. By default the first row is selected."
-    )
-    return rows[selected[0] if selected and selected[0] < len(rows) else 0]
-
-
-def _best(summary: ExperimentSummary) -> str:
-    return "" if summary.best is None else quantity(summary.best, summary.unit).partition(" (")[0]
-
-
-def _done(summary: ExperimentSummary) -> str:
-    text = f"{summary.done}" if summary.budget is None else f"{summary.done} of {summary.budget}"
-    return f"{text}, {summary.failed} failed" if summary.failed else text
-
-
-def _actions(
-    store: Path,
-    selected: StoredExperiment,
-    summaries: dict[str, ExperimentSummary],
-    choose: Callable[[str], None],
-    opened: Callable[[NewExperiment], None],
-) -> Intent | None:
-    name = labels.escape_markdown(summaries[selected.id].name)
-    intent = None
-    with st.container(horizontal=True):
-        if st.button(
-            f"Open {name}", type="primary", icon=":material/folder_open:",
-                key=f"open-{selected.id}",
-        ):  # fmt: skip
-            intent = _open(selected, choose)
-        if st.button(
-            "Duplicate", icon=":material/content_copy:", key=f"duplicate-{selected.id}",
-            help="Fill in *New* with the settings of this experiment; nothing is started.",
-        ):  # fmt: skip
-            run_s = summaries[selected.id].run_s
-            intent = Intent(
-                _PLACE, lambda: _duplicated(store, selected, run_s), "Reading", then="new"
-            )
-        if st.button("New experiment", icon=":material/add:", key="new-experiment"):
-            intent = _new()
-        if st.button("Start the example", icon=":material/play_arrow:", key="start-example"):
-            intent = _example(store, opened)
-        if st.button("Start the AI platform", icon=":material/hub:", key="start-platform"):
-            intent = _example(store, opened, PLATFORM)
-    st.caption(f"{selected.id} · {summaries[selected.id].objective} · stored in `{store}`")
-    return intent
-
-
-def _open(selected: StoredExperiment, choose: Callable[[str], None]) -> Intent:
-    def do() -> str:
-        choose(selected.id)
-        return ""
-
-    return Intent(_PLACE, do, "Opening", then="overview")
 
 
 def _duplicated(store: Path, selected: StoredExperiment, run_s: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The *New* page: a form in five steps, and dry runs; nothing is stored before the start."""
+"""The *New* page: a form in three steps, and dry runs; nothing is stored before the start."""
 
 import json
 import re
@@ -254,16 +254,13 @@ def _failed(failure: Mapping[str, Any]) -> None:
             st.code("\n".join(lines), language=None, height=min(320, 40 + 24 * len(lines)))
 
 
-STEPS = ("Application", "Parameters", "Objective and SLA", "Strategy and steering", "Review")
+STEPS = ("What to run", "Parameters", "Objective and goal")
 
 _PLACES = (
     r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+)",
     r"new-(p\d+-\w+|parameters|levels|options|exclude|procs|order|futures[-\w]*)",
-    r"new-(measure|second|c\d+|deadline|goal|run-limit|runs|cost)",
-    r"new-(strategy)",
-    r"new-(name)",
 )
-"""Keys of the fields of each step; a message for any other key belongs to the whole form."""
+"""Keys of the fields of each step but the last; other messages belong to the last one."""
 
 _TIME = "wall_s"  # The measure that every user program has
 
@@ -276,7 +273,7 @@ def step_of(place: str) -> int:
     """Return the index of the form step that has the field with this key, else the last step.
 
     >>> step_of("new-path"), step_of("new-p3-levels"), step_of("new-start")
-    (0, 1, 4)
+    (0, 1, 2)
     """
     steps = (i for i, places in enumerate(_PLACES) if re.fullmatch(places, place))
     return next(steps, len(STEPS) - 1)
@@ -296,7 +293,7 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
     step = st.session_state.setdefault(_STEP_KEY, next_step)
     form, beside, latest = new_fields.draft(), FieldMessages(), latest_dry_run()
     st.title("New experiment")
-    _tabs(next_step)
+    _tabs()
     before = form.what_is_run
     form, preview = _draw_step(step, form, beside, store)
     if form.what_is_run != before:
@@ -350,13 +347,11 @@ def _visited_steps() -> set[int]:
     return steps
 
 
-def _tabs(step: int) -> None:
+def _tabs() -> None:
     st.segmented_control(
         "Step", STEPS, key=_STEP, label_visibility="collapsed", required=True,
         format_func=lambda name: f"{STEPS.index(name) + 1}  {name}",
     )  # fmt: skip
-    if step < 4:
-        st.caption("You can fill in the steps in any order. Your entries are kept.")
 
 
 def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tuple[Form, Outline]:
@@ -364,12 +359,10 @@ def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tup
         form = new_source.source_step(form, beside, store)
     elif step == 1:
         form = new_levels.parameters_step(form, beside, outline(form))
-    elif step == 2:
-        form = new_choice.objective_step(form, beside, outline(form), dry_run_measures())
-    elif step == 3:
-        form = new_choice.strategy_step(form, beside)
     else:
-        form = new_choice.review_step(form, beside, outline(form))
+        form = new_choice.objective_step(form, beside, outline(form), dry_run_measures())
+        form = new_choice.steering_step(form, beside)
+        form = new_choice.file_section(form, beside, outline(form))
     return form, outline(form)
 
 
@@ -383,7 +376,7 @@ def _with_refusal(faults: tuple[FormFault, ...]) -> list[FormFault]:
 
 
 def _elsewhere(elsewhere: list[FormFault], step: int) -> None:
-    """Draw the faults of other steps; missing values only in the review."""
+    """Draw the faults of other steps; missing values only in the last one."""
     for fault in sorted(elsewhere, key=lambda candidate: step_of(candidate.place)):
         at = step_of(fault.place)
         if fault.place == START:
@@ -471,7 +464,7 @@ def _start_intent(form: Form, store: Path, opened: Callable[[NewExperiment], Non
         except FormFieldError as error:
             raise _go_to_fault(error) from error
         opened(new)
-        new_fields.begin(Form())
+        new_fields.begin(new_fields.FIRST)
         return ""
 
     return Intent(START, do, "Reading and preparing", then="overview")

@@ -5,6 +5,7 @@ Room for messages is reserved while the page is drawn, and filled once all field
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -18,13 +19,16 @@ from assistant.ui.state import seed
 
 T = TypeVar("T")
 
+FIRST = Form("command")
+"""The form of a new experiment before anything is filled in."""
+
 _DRAFT = "new-form"
 _STATE = "new-state-"  # Prefix of the keys in the session state that are not fields
 
 
 def draft() -> Form:
     """Return the current draft of the form for a new experiment."""
-    form: Form = st.session_state.setdefault(_DRAFT, Form())
+    form: Form = st.session_state.setdefault(_DRAFT, FIRST)
     return form
 
 
@@ -98,26 +102,65 @@ def several(
     options: Sequence[str],
     *,
     accept_new: bool = True,
+    are_numbers: bool = True,
     **more: Any,
 ) -> tuple[str, ...]:
-    """Draw a multiple-choice field and return its values; ``accept_new`` permits typed ones."""
+    """Draw a multiple-choice field and return its values; ``accept_new`` permits typed ones.
+
+    Several typed at once are separated; ``are_numbers`` says whether they may be a range.
+    """
     seed(key, list(values))
     known_texts = {*options, *values}
-    now = apart(st.session_state[key], known_texts)
+    now = apart(st.session_state[key], known_texts, are_numbers=are_numbers)
     if now != st.session_state[key]:
         st.session_state[key] = now
     entries = list(dict.fromkeys([*options, *values, *now]))
     return tuple(st.multiselect(label, entries, key=key, accept_new_options=accept_new, **more))
 
 
-def apart(texts: Sequence[str], known_texts: Collection[str] = ()) -> list[str]:
-    """Split texts into unique levels at each comma with a blank, but keep known texts whole.
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBERS = re.compile(rf"{_NUMBER}(\s+{_NUMBER})+")
+_RANGE = re.compile(rf"({_NUMBER}?)\s*(?:\.\.|to)\s*({_NUMBER})(?:\s*(?:by|step)\s*({_NUMBER}))?")
+MOST_IN_RANGE = 1_000  # Levels of a typed range; a longer one is not taken for a range
 
-    >>> apart(["1, 2,  4", "1,5", "a, b"], known_texts=["a, b"])
-    ['1', '2', '4', '1,5', 'a, b']
+
+def apart(
+    texts: Sequence[str], known_texts: Collection[str] = (), *, are_numbers: bool = True
+) -> list[str]:
+    """Split texts into unique levels at commas, numbers also at blanks; keep known texts whole.
+
+    With ``are_numbers``, a range is the numbers that it has.
+
+    >>> apart(["1,2, 4", "8 16", "a b", "c, d"], known_texts=["c, d"])
+    ['1', '2', '4', '8', '16', 'a b', 'c, d']
+    >>> apart(["1..4", "0.1 to 0.3 by 0.1"]), apart(["1 2", "1..4"], are_numbers=False)
+    (['1', '2', '3', '4', '0.1', '0.2', '0.3'], ['1 2', '1..4'])
     """
-    parts = [[text] if text in known_texts else re.split(r",\s+", text) for text in texts]
-    return list(dict.fromkeys(part.strip() for some in parts for part in some if part.strip()))
+    parts: list[str] = []
+    for text in texts:
+        for piece in [text] if text in known_texts else re.split(r"[,;]", text):
+            level = piece.strip()
+            if are_numbers and level not in known_texts:
+                parts += _range(level) or _blanks_apart(level)
+            else:
+                parts.append(level)
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def _blanks_apart(text: str) -> list[str]:
+    return text.split() if _NUMBERS.fullmatch(text) else [text]
+
+
+def _range(text: str) -> list[str]:
+    """Return the numbers of a range, such as ``1..8`` or ``0 to 1 by 0.1``; [] if it is none."""
+    found = _RANGE.fullmatch(text)
+    if found is None or not found[1]:
+        return []
+    low, high, step = Decimal(found[1]), Decimal(found[2]), Decimal(found[3] or 1)
+    if low >= high or step <= 0 or (high - low) / step >= MOST_IN_RANGE:
+        return []
+    n = int((high - low) / step) + 1
+    return [f"{(low + i * step).normalize():f}" for i in range(n)]
 
 
 def tick(key: str, label: str, value: bool, **more: Any) -> bool:

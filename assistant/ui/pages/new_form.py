@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from assistant.applications.scheduling import DEFAULT_PRESET
 from assistant.config.sweep_file import check_settings
+from assistant.core.sla import OnWarning
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.sla_fields import SlaFields
 from strategies import DEFAULT_STRATEGY, Level, Parameter
@@ -177,6 +178,7 @@ class Form:
         initial: number of runs in the initial design.
         batch: suggestions at a time; empty is the default of the strategy.
         unattended: whether auto-steering is on.
+        warnings: what auto-steering does at a warning.
         extra_tables: tables of a sweep file that no field shows, such as hooks; they are kept.
         run_s: runtime of a run in the experiment that this form copies, in seconds; None for a new
             form or a changed application.
@@ -201,7 +203,8 @@ class Form:
     exploitation: float | None = None
     initial: int = 10
     batch: int | None = None
-    unattended: bool = False
+    unattended: bool = True
+    warnings: OnWarning = "ignore"
     extra_tables: Mapping[str, Any] = field(default_factory=dict)
     run_s: float | None = None
 

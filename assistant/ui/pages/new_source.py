@@ -75,13 +75,13 @@ def keep_upload(store: Path, name: str, data: bytes) -> Path:
 
 
 SOURCES: Mapping[Source, str] = {
-    "example": "Built-in example",
+    "command": "My program",
     "log": "Job log (SWF)",
-    "platform": "AI platform",
-    "table": "Measured table (CSV)",
-    "command": "Own program",
     "function": "Python function",
+    "table": "Measured table (CSV)",
     "file": "Sweep file (TOML)",
+    "example": "Built-in example",
+    "platform": "AI platform",
 }
 _SAYS: Mapping[Source, str] = {
     "example": "A generated job log on 128 processors. The sweep varies the part of the cluster "
@@ -93,8 +93,7 @@ _SAYS: Mapping[Source, str] = {
     "in; set another future on the page *AI platform*.",
     "table": "A table of measured runs: parameter columns, then `objective`. Results are looked "
     "up; no run is executed.",
-    "command": "Your own program. Each run starts it once with one level of every parameter, and "
-    "reads its output.",
+    "command": "Each run starts your program once, with one level of every parameter.",
     "function": "Your own function in a Python module, called once for each run.",
     "file": "The file contains the application, levels, objective, budget and strategy.",
 }
@@ -104,7 +103,7 @@ _PATHS: Mapping[Source, tuple[str, str, tuple[str, ...]]] = {
     "file": ("Path of the sweep file", "sweep.toml", ("toml",)),
 }
 _MEASURES: Mapping[Measures, str] = {
-    "usual": "the last line of its output, as JSON",
+    "usual": "the last line of its output",
     "json": "its whole output, as JSON",
     "file": "a JSON file that it writes",
     "pattern": "a pattern in its output",
@@ -279,40 +278,37 @@ def _command(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
         "{scratch} an empty folder for the run. Quotes keep spaces together. There is no shell, "
         "so pipes and $VARIABLES do not work.",
     )  # fmt: skip
-    beside.at("new-command")
-    folder = _folder(program, "Working folder")
-    with st.container(horizontal=True):
-        measures: Measures = new_fields.choice(
-            "new-measures-how", "Source of the measures", program.measures,
-            [name for name in _MEASURES if name != _other(program.measures)],
-            format_func=_MEASURES.__getitem__, width=370,
-        )  # fmt: skip
-        noisy = _varies(program)
-    where, stream = program.where, program.stream
-    if measures == "file":
-        where = new_fields.text("new-where", "File", where, placeholder="{scratch}/result.json")
-    elif measures == "pattern":
-        where = new_fields.area(
-            "new-where", "Patterns, one per line", where, height=80,
-            placeholder=r"time: (?P<time_ms>[0-9.]+)",
-        )  # fmt: skip
-        stream = new_fields.choice("new-stream", "Search in", stream, ["stdout", "stderr"])
-    else:
-        st.caption(
-            'Example of a line: {"time_ms": 12.5, "memory_mb": 310}. '
-            "`wall_s`, the duration of a run, is always measured."
-        )
-    beside.at("new-measures")
-    with st.expander("More: run limit, environment, standard input"):
+    beside.at("new-command", "new-limit", "new-environment", "new-measures")
+    st.caption(
+        'The last line of its output is the result: a number, or JSON such as {"time_ms": 12.5}. '
+        "`wall_s`, the duration of a run, is always measured."
+    )
+    usual = ProgramFields(words=program.words, has_baseline=program.has_baseline)
+    with st.expander("More: folder, output, run limit, environment", expanded=program != usual):
+        folder = _folder(program, "Working folder")
+        with st.container(horizontal=True):
+            measures: Measures = new_fields.choice(
+                "new-measures-how", "Source of the measures", program.measures,
+                [name for name in _MEASURES if name != _other(program.measures)],
+                format_func=_MEASURES.__getitem__, width=370,
+            )  # fmt: skip
+            noisy = _varies(program)
+        where, stream = program.where, program.stream
+        if measures == "file":
+            where = new_fields.text("new-where", "File", where, placeholder="{scratch}/result.json")
+        elif measures == "pattern":
+            where = new_fields.area(
+                "new-where", "Patterns, one per line", where, height=80,
+                placeholder=r"time: (?P<time_ms>[0-9.]+)",
+            )  # fmt: skip
+            stream = new_fields.choice("new-stream", "Search in", stream, ["stdout", "stderr"])
         limit = new_fields.text(
             "new-limit", "Stop a run after", program.limit, placeholder="no limit, or 1m"
         )
-        beside.at("new-limit")
         environment = new_fields.area(
             "new-environment", "Environment: NAME=value, one per line", program.environment,
             height=80, placeholder="OMP_NUM_THREADS={threads}",
         )  # fmt: skip
-        beside.at("new-environment")
         stdin = new_fields.area("new-stdin", "Standard input", program.stdin, height=80)
         unused = new_fields.tick(
             "new-unused", "Allow parameters that the command does not use", program.unused

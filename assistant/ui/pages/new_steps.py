@@ -1,4 +1,4 @@
-"""Steps 2 to 5 of the *New* page: parameters, objective and SLA, strategy, and review.
+"""Steps 2 and 3 of the *New* page: parameters, objective and goal, who chooses, the sweep file.
 
 Step 2 also has the settings of a simulated cluster and of generated workloads.
 """
@@ -17,7 +17,7 @@ from assistant.applications.scheduling_parameters import OptionalParameter, opti
 from assistant.config.sweep_file import check_settings, toml_text
 from assistant.core.objective import Objective
 from assistant.core.ports import SystemClock
-from assistant.core.sla import Sla
+from assistant.core.sla import OnWarning
 from assistant.presentation.text.number_format import duration, level, moment, setting
 from assistant.ui import labels
 from assistant.ui.intents import FormFieldError
@@ -35,7 +35,6 @@ from assistant.ui.pages.new_form import (
     parameter_of,
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
-from assistant.ui.pages.new_source import SOURCES
 from assistant.ui.sla_fields import KEEP_GOING, SlaFields
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
@@ -382,7 +381,9 @@ def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
     if row.how == "list":
         level_texts = new_fields.several(
             f"{key}-levels", "Levels", row.levels, (),
-            placeholder="type each level and press Enter, or type 1, 2, 4",
+            placeholder="type 1, 2, 4 or 1..8 and press Enter",
+            are_numbers=KINDS[row.kind][0] == "number",
+            help="A range has steps of 1, or as in 0 to 1 by 0.25.",
         )  # fmt: skip
         return replace(row, levels=level_texts)
     third = "in steps of" if row.how == "steps" else "number"
@@ -421,7 +422,7 @@ _GOALS: Mapping[str, str] = {"minimise": "as small as possible", "maximise": "as
 def objective_step(
     form: Form, beside: FieldMessages, preview: Outline, trial_measures: Sequence[str]
 ) -> Form:
-    """Draw the form step for objective and SLA and return the changed form."""
+    """Draw the fields of objective, goal and limits, and return the changed form."""
     if form.source == "file":
         _objective_summary(preview)
         return form
@@ -436,20 +437,20 @@ def objective_step(
     wish = _objective_fields(form, beside, application_objective, names)
     wish = _constraints(wish, beside, application_objective, names)
     form = replace(form, wish=wish)
-    st.subheader("SLA", divider="gray")
+    st.subheader("Goal and limits", divider="gray")
     return _sla_fields(form, beside)
 
 
 def _objective_summary(preview: Outline) -> None:
     if preview.built is None:
-        st.info("The objective and the SLA are shown once the sweep file can be read.")
+        st.info("The objective and the limits are shown once the sweep file can be read.")
         return
     settings, objective = preview.built.settings, preview.built.objective
     st.markdown(f"**Objective**: {labels.escape_markdown(str(objective))}")
     for constraint in objective.constraints:
         st.markdown(f"subject to: {labels.escape_markdown(str(constraint))}")
     runs = "no budget of runs" if settings.max_runs is None else labels.runs(settings.max_runs)
-    st.markdown(f"**SLA**: {runs}")
+    st.markdown(f"**Limits**: {runs}")
     st.caption("These are from the sweep file. A button in step 1 opens it in fields.")
 
 
@@ -555,9 +556,9 @@ def _sla_fields(form: Form, beside: FieldMessages) -> Form:
             width=200,
         )  # fmt: skip
         goal = new_fields.text(
-            "new-goal", "Goal: target value", terms.goal, placeholder="none", width=220,
-            help="Of the measure above. Auto-steering ends once a run that meets every constraint "
-            "reaches the goal.",
+            "new-goal", "Goal: value to reach", terms.goal, placeholder="none", width=220,
+            help="A value of the measure above. Auto-steering ends once a run that meets every "
+            "constraint reaches it.",
         )  # fmt: skip
         run_limit = new_fields.text(
             "new-run-limit", "Run limit", terms.run_limit,
@@ -614,27 +615,39 @@ def _more(terms: SlaFields, beside: FieldMessages) -> SlaFields:
     )  # fmt: skip
 
 
-_USUAL_SHARE = 0.7
+AT_WARNING: Mapping[OnWarning, str] = {
+    "ignore": "go on",
+    "wait": "wait for me",
+    "accept": "accept what it proposes",
+}
 
 
-def strategy_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw the form step for the strategy and its options and return the changed form."""
-    if form.source == "file":
-        st.info("The sweep file sets the strategy.", icon=":material/description:")
-    else:
-        form = _strategy(form, beside)
-    unattended = new_fields.tick(
-        "new-unattended", "Auto-steering", form.unattended,
-        help="Copperline runs every suggestion until the budget is used, the goal is reached or "
-        "you turn it off. Without auto-steering you review each batch first.",
-    )  # fmt: skip
-    return replace(form, unattended=unattended)
+def steering_step(form: Form, beside: FieldMessages) -> Form:
+    """Draw who chooses the runs, and the fields of the strategy; return the changed form."""
+    st.subheader("Who chooses the runs", divider="gray")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        unattended = new_fields.tick(
+            "new-unattended", "Auto-steering: Copperline chooses and starts them", form.unattended,
+            help="It ends at the budget or the goal, and you can turn it off at any time. Without "
+            "it you choose each batch yourself.",
+        )  # fmt: skip
+        warnings = form.warnings
+        if unattended and form.source != "file":
+            warnings = new_fields.choice(
+                "new-warnings", "At a warning", warnings, list(AT_WARNING),
+                format_func=AT_WARNING.__getitem__, width=240,
+            )  # fmt: skip
+    form = replace(form, unattended=unattended, warnings=warnings)
+    if form.source != "file":
+        with st.expander("Strategy, seed, runs at once"):
+            form = _strategy(form)
+    beside.at("new-strategy")
+    return form
 
 
-def _strategy(form: Form, beside: FieldMessages) -> Form:
+def _strategy(form: Form) -> Form:
     strategy, options = strategy_fields("new", form.strategy, form.options)
     st.caption(strategy_entry(strategy).summary if strategy in strategy_names() else "")
-    beside.at("new-strategy")
     with st.container(horizontal=True, vertical_alignment="top"):
         seed = new_fields.count(
             "new-seed", "Seed of all random choices", form.seed, 0, width=220,
@@ -653,7 +666,7 @@ def _strategy(form: Form, beside: FieldMessages) -> Form:
     if form.extra_tables:
         st.caption(
             f"Kept from the original: {', '.join(sorted(form.extra_tables))}; "
-            "see the sweep file in *Review*."
+            "see the sweep file below."
         )
     usual = {option.name: option.default for option in strategy_entry(strategy).options}
     return replace(
@@ -692,62 +705,26 @@ def _share(form: Form) -> float | None:
     )
 
 
-def review_step(form: Form, beside: FieldMessages, preview: Outline) -> Form:
-    """Draw the summary, the name field and the sweep file, and return the changed form."""
+def file_section(form: Form, beside: FieldMessages, preview: Outline) -> Form:
+    """Draw the name field and the sweep file, and return the changed form."""
     if form.source != "file":
         name = new_fields.text(
-            "new-name", "Name of the experiment", form.name, placeholder=form.full_name
+            "new-name", "Name of the experiment", form.name, placeholder=form.full_name, width=370
         )
         form = replace(form, name=name)
         beside.at("new-name")
-    for line in _in_words(form, preview):
-        st.markdown(line)
     if preview.faults:
         return form
     text = toml_text(preview.tables)
-    st.markdown("**The sweep file**")
-    st.caption(
-        "Use this file on any command line of this machine: `copperline sweep FILE` runs the whole "
-        "sweep, `copperline try FILE` makes a dry run."
-    )
-    st.code(text, language="toml", height=320)
-    st.download_button(
-        "Download the sweep file", text, f"{_file_name(form)}.toml", "application/toml",
-        key="new-download", icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
+    with st.expander("The same as a file for the terminal"):
+        st.caption("`copperline sweep FILE` runs it, `copperline try FILE` makes one dry run.")
+        st.code(text, language="toml", height=320)
+        st.download_button(
+            "Download the sweep file", text, f"{_file_name(form)}.toml", "application/toml",
+            key="new-download", icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
     return form
 
 
 def _file_name(form: Form) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", form.full_name).strip("-") or "sweep"
-
-
-def _in_words(form: Form, preview: Outline) -> list[str]:
-    place = f" `{form.path}`" if form.path and form.source in ("log", "table", "file") else ""
-    lines = [f"**Application**: {SOURCES[form.source]}{place}", f"**Space**: {preview.size_words}"]
-    if preview.built is not None:
-        settings, objective = preview.built.settings, preview.built.objective
-        constraints = "; ".join(str(constraint) for constraint in objective.constraints)
-        subject = f", subject to: {constraints}" if constraints else ""
-        lines.append(f"**Objective**: {objective}{subject}")
-        lines.append(f"**SLA**: {_sla_words(settings.sla(0.0))}")
-        lines.append(
-            f"**Strategy**: {settings.strategy.name}, seed {settings.seed}, "
-            f"{labels.runs(settings.workers)} at once"
-        )
-    state = "on" if form.unattended else "off; you review each batch"
-    lines.append(f"**Auto-steering**: {state}")
-    return [labels.escape_markdown(line) for line in lines]
-
-
-def _sla_words(sla: Sla) -> str:
-    terms = [] if sla.max_runs is None else [labels.runs(sla.max_runs)]
-    if sla.deadline_s is not None:
-        terms.append(f"deadline {duration(sla.deadline_s)} after the start")
-    if sla.goal is not None:
-        terms.append(f"goal {sla.goal:g}")
-    if sla.run_limit_s is not None:
-        terms.append(f"run limit {sla.run_limit_s:g} s")
-    if sla.tariff is not None:
-        terms.append(f"cost {sla.cost_text}" if sla.max_cost is not None else "cost is counted")
-    return ", ".join(terms) or "no limit"

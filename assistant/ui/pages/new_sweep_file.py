@@ -103,6 +103,8 @@ def write_tables(form: Form) -> SweepTables:
         del tables["initial"]
     if form.batch is not None:
         tables["batch"] = form.batch
+    if form.warnings != Form().warnings:
+        tables["warnings"] = form.warnings
     if form.exploitation is not None:
         tables["exploitation"] = form.exploitation
     conditions = [line.strip() for line in form.exclude.splitlines() if line.strip()]
@@ -418,7 +420,7 @@ _PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+", re.ASCII)
 _FORM_KEYS = frozenset((
     "name", "runs", "deadline", "goal", "at_goal", "keep_going", "run_limit", "cost", "seed",
     "workers", "initial", "batch", "exploitation", "exclude", "application", "objective",
-    "strategy", "parameters",
+    "strategy", "parameters", "warnings",
 ))  # fmt: skip
 _OBJECTIVE_KEYS = frozenset((
     "minimise", "maximise", "unit", "second", "second_goal", "constraints", "without",
@@ -500,6 +502,7 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
         exploitation=settings.exploitation,
         initial=settings.initial,
         batch=settings.batch,
+        warnings=settings.warnings,
         extra_tables=extra_tables,
     )
 

@@ -1,4 +1,4 @@
-"""Results on *Overview*: the best configuration, main effects, all runs, and the Pareto front."""
+"""Results on *Overview*: what to change, what matters, all runs, and the Pareto front."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.objective import Constraint, Measure
 from assistant.core.run import Run, RunState
 from assistant.presentation.charts.vega_lite import trade_off
-from assistant.presentation.report.data import BaselineChange, changes
-from assistant.presentation.tables.effects import effects_ranking
+from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
 from assistant.presentation.tables.experiment_summary import (
     FrontRow,
     baseline_finding,
@@ -18,50 +17,64 @@ from assistant.presentation.tables.experiment_summary import (
     trade_points,
 )
 from assistant.presentation.tables.queue import stopped_words
-from assistant.presentation.text.number_format import number, quantity, unit_of
+from assistant.presentation.text.number_format import level_words, number, quantity, unit_of
 from assistant.ui import labels
 from assistant.ui.charting import wide
 from assistant.ui.intents import Intent, answer_at
+from assistant.ui.ranking import ranking_chart
 from assistant.ui.state import ExperimentView
 
-MOST_EFFECTS = 8  # Most effects in a sentence; further parameters are counted
+MOST_NAMED = 8  # Most changes, and most bars; further ones are counted
 
 
 def findings_section(experiment: Experiment) -> None:
-    """Draw the main findings of the experiment, or nothing before the first result."""
+    """Draw what to change and what matters, or nothing before the first result."""
     if experiment.best is None:
         return
-    st.subheader("Findings so far")
-    conclusion = baseline_finding(experiment)
-    st.markdown(
-        f"**{labels.escape_markdown(conclusion.headline)}** "
-        f"{labels.escape_markdown(levels_text(experiment))}"
-    )
-    if conclusion.verdict == "nothing_feasible":
+    finding = baseline_finding(experiment)
+    st.markdown(labels.escape_markdown(change_line(experiment)))
+    if finding.verdict == "nothing_feasible":
         for sentence in violated(experiment):
             st.markdown(f":material/close: {labels.escape_markdown(sentence)}")
-    st.markdown(f"**Effects**: {labels.escape_markdown(_effects(experiment))}")
+    _what_matters(experiment)
 
 
-def levels_text(experiment: Experiment) -> str:
-    """Describe the best configuration: its changes from the baseline, or all levels without one."""
-    level_changes = changes(experiment)
-    differing = [change for change in level_changes if change.differs]
-    if level_changes and level_changes[0].baseline is not None:
-        if not differing:
-            return ""
-        return f"It changes {_listed([_change_text(change) for change in differing])}."
-    return f"It has {_listed([f'{change.parameter} {change.best}' for change in level_changes])}."
+def change_line(experiment: Experiment) -> str:
+    """Return what to change to get from the current to the best configuration, as Markdown.
 
-
-def _change_text(change: BaselineChange) -> str:
-    return f"{change.parameter} from {change.baseline} to {change.best}"
+    Without a current configuration it names all levels of the best one.
+    """
+    if baseline_finding(experiment).verdict == "nothing_feasible":
+        return "**Nothing tried meets every constraint yet.**"
+    best, baseline = experiment.best, experiment.baseline
+    if best is None:
+        return ""
+    space = experiment.space
+    new = space.values(best.configuration)
+    if baseline is None:
+        parts = [f"{p.name} {level_words(new[p.name], p.unit)}" for p in space.parameters]
+        return f"**Use these**: {_listed(parts)}"
+    old = space.values(baseline.configuration)
+    parts = [
+        f"{p.name} {level_words(old[p.name], p.unit)} → {level_words(new[p.name], p.unit)}"
+        for p in space.parameters
+        if old[p.name] != new[p.name]
+    ]
+    if not parts:
+        return "**Change nothing yet**: the current configuration is the best so far."
+    return f"**Change these**: {_listed(parts)}"
 
 
 def _listed(parts: list[str]) -> str:
-    if len(parts) <= MOST_EFFECTS:
-        return ", ".join(parts)
-    return f"{', '.join(parts[:MOST_EFFECTS])}, and {len(parts) - MOST_EFFECTS:,} more"
+    if len(parts) <= MOST_NAMED:
+        return " · ".join(parts)
+    return f"{' · '.join(parts[:MOST_NAMED])} · and {len(parts) - MOST_NAMED:,} more"
+
+
+def _what_matters(experiment: Experiment) -> None:
+    ranking = _ranking(experiment)
+    st.markdown(f"**What matters**: {labels.escape_markdown(ranking.headline)}")
+    ranking_chart(ranking, MOST_NAMED)
 
 
 def violated(experiment: Experiment) -> list[str]:
@@ -95,15 +108,15 @@ def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs={Experiment: _state_counts})
-def _effects(experiment: Experiment) -> str:
-    return effects_ranking(experiment).sentence
+def _ranking(experiment: Experiment) -> EffectsRanking:
+    return effects_ranking(experiment)
 
 
 def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the runs and the fields to rate a result; return the pressed button's action or None."""
     if not experiment.runs:
-        st.info("No run has been submitted yet. Take suggestions on *Suggestions*.")
         return None
+    st.markdown("**Runs**")
     table = runs_table(experiment)
     value = str(table.columns[2])
     st.dataframe(
@@ -115,16 +128,20 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
         placeholder="",
         alt="every run",
     )
+    answer_at("rate")
     rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
     if not rated:
-        st.caption("You can rate results once there are some.")
         return None
-    answer_at("rate")
+    with st.expander("Rate a result, or run it again"):
+        return _rating(view_model, experiment, rated)
+
+
+def _rating(view_model: ExperimentView, experiment: Experiment, rated: list[Run]) -> Intent | None:
     by_id = {run.id: run for run in rated}
     best = experiment.best
     with st.container(horizontal=True, vertical_alignment="bottom"):
         run_number = st.selectbox(
-            "Your verdict on a result",
+            "Result",
             list(by_id),
             index=list(by_id).index(best.id) if best else 0,
             format_func=lambda run_id: labels.run_label(experiment, by_id[run_id]),

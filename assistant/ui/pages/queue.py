@@ -1,4 +1,4 @@
-"""The *Queue* page: running runs, waiting runs in order, and actions on several runs.
+"""The *Queue* page: running runs, waiting runs in order, failed runs, and actions on several.
 
 An action applies to all selected runs or to none, although a session decides about one run at a
 time. So an action first checks that every run is as shown, and it is taken back if a later run is
@@ -28,7 +28,7 @@ from assistant.presentation.tables.queue import (
     reported_words,
     run_names,
 )
-from assistant.presentation.text.number_format import duration, level
+from assistant.presentation.text.number_format import duration, level_words
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at
 from assistant.ui.state import ExperimentView, SteerableSession
@@ -276,18 +276,19 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     intent = _undo(view_model, keys)
     if snapshot.is_empty and experiment.finished is not None:
         st.caption("No runs are waiting or running.")
-        return intent
-    if snapshot.is_empty:
+    elif snapshot.is_empty:
         st.info(
             "No runs are waiting or running. Take some suggestions on *Suggestions*, or add your "
             "own runs there.",
             icon=":material/inbox:",
         )
-        return intent
+    else:
+        with st.container():
+            intent = _running(view_model, experiment, snapshot, keys) or intent
+        with st.container():
+            intent = _waiting(view_model, experiment, snapshot, keys) or intent
     with st.container():
-        intent = _running(view_model, experiment, snapshot, keys) or intent
-    with st.container():
-        return _waiting(view_model, experiment, snapshot, keys) or intent
+        return _failed(view_model, experiment, keys) or intent
 
 
 def _snapshot(
@@ -435,6 +436,91 @@ def _waiting(
     return _actions(view_model, keys, selected)
 
 
+def _failed(view_model: ExperimentView, experiment: Experiment, keys: _QueueKeys) -> Intent | None:
+    """Draw the failed runs, and the buttons that run the selected ones, or all, again."""
+    runs = tuple(reversed(experiment.runs_in(RunState.FAILED)))
+    if not runs:
+        return None
+    st.markdown(f"**Failed: {labels.runs(len(runs))}**")
+    later = {run.id: again_words(experiment, run) for run in runs}
+    rows: list[dict[str, object]] = [
+        {
+            "run": run.id,
+            "why it failed": run.failure,
+            "since then": later[run.id],
+            **_levels(experiment, run),
+            "ran for": "unknown" if run.duration_s is None else duration(run.duration_s),
+        }
+        for run in runs
+    ]
+    key = f"queue-failed-{keys.experiment_id}-{len(runs)}"
+    selected = _table(rows, runs, key, "failed runs, the latest first")
+    if experiment.finished is not None:
+        st.caption("The experiment is finished; continue it on *Steering* to run them again.")
+        return None
+    fresh = tuple(run for run in runs if not later[run.id])
+    room = experiment.remaining_runs
+    st.caption(
+        "After a repair of the program, run them again; each uses one run of the budget"
+        + ("." if room is None else f", which leaves {labels.runs(room)}.")
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        some = st.button(
+            f"Run {_count_words(selected, 'selected')} again" if selected else "Run again",
+            icon=":material/replay:", key="queue-again", disabled=not selected,
+        )  # fmt: skip
+        every = len(fresh) > 0 and st.button(
+            f"Run all {len(fresh)} again" if len(fresh) > 1 else "Run the failed one again",
+            icon=":material/replay:", key="queue-again-all",
+            help="All failed runs whose configuration has no later run.",
+        )  # fmt: skip
+    if not some and not every:
+        return None
+    again = selected if some else fresh
+
+    def do() -> str:
+        message = run_again(view_model.session, again)
+        st.session_state.pop(keys.snapshot, None)
+        return message
+
+    return Intent("queue", do, "Submitting")
+
+
+def again_words(experiment: Experiment, run: Run) -> str:
+    """Return the latest later run of a failed run's configuration in words, empty without one."""
+    later = [
+        other
+        for other in experiment.runs
+        if other.configuration == run.configuration
+        and other.id > run.id
+        and other.state is not RunState.CANCELLED
+    ]
+    return f"run {later[-1].id}: {labels.STATES[later[-1].state]}" if later else ""
+
+
+def run_again(session: SteerableSession, runs: Sequence[Run]) -> str:
+    """Submit each failed run again, once for each configuration, or none of them.
+
+    Raises ExperimentError if the budget leaves too few runs, or if one may not run any more.
+    """
+    session.catch_up()
+    first = {run.configuration: run for run in sorted(runs, key=lambda run: run.id)}
+    room = session.experiment.remaining_runs
+    if room is not None and room < len(first):
+        raise ExperimentError(
+            f"the budget leaves {labels.runs(room)}, and {len(first)} would run again; nothing was "
+            "submitted: select fewer, or raise the budget on Steering"
+        )
+    for configuration in first:
+        session.experiment.space.check(configuration)
+    new = [
+        submitted.id
+        for run in first.values()
+        for submitted in session.replicate(run.id, 1, f"run {run.id} again, which failed")
+    ]
+    return f"{_run_names(tuple(new))} {'waits' if len(new) == 1 else 'wait'} in the queue."
+
+
 def _actions(
     view_model: ExperimentView, keys: _QueueKeys, selected: tuple[Run, ...]
 ) -> Intent | None:
@@ -546,6 +632,7 @@ def _table(
         column_config={
             "why here": st.column_config.TextColumn("why here", width="medium"),
             "why": st.column_config.TextColumn("why", width="large"),
+            "why it failed": st.column_config.TextColumn("why it failed", width="large"),
         },
         key=key,
         alt=alt,
@@ -556,7 +643,7 @@ def _table(
 
 def _levels(experiment: Experiment, run: Run) -> dict[str, str]:
     values = experiment.space.values(run.configuration)
-    return {labels.column(p): level(values[p.name]) for p in experiment.space.parameters}
+    return {p.name: level_words(values[p.name], p.unit) for p in experiment.space.parameters}
 
 
 def _ids(runs: tuple[Run, ...]) -> tuple[int, ...]:

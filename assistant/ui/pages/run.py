@@ -1,4 +1,4 @@
-"""The *Run* page: one run with its results, history and schedule, alone or beside another run.
+"""The *Run* page: one run with its results, history, and its program or simulated schedule.
 
 A running run shows its intermediate results and can be stopped. The AI platform behind a run is
 simulated again, because configuration and seed determine it.
@@ -6,19 +6,19 @@ simulated again, because configuration and seed determine it.
 
 import streamlit as st
 
+from assistant.applications.command import Command
 from assistant.applications.extensions.ai_platform import AiPlatform
 from assistant.config.snapshot import rebuild
-from assistant.core.errors import AssistantError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.run import Outcome, Run, RunState
-from assistant.presentation.tables.queue import age_words, stopped_words
+from assistant.presentation.tables.queue import stopped_words
 from assistant.presentation.text.comparison import compare
 from assistant.presentation.text.number_format import duration, quantity, unit_of
 from assistant.simtools.ai_platform import PlatformDashboard, simulated_dashboard
 from assistant.ui import labels, platform_dashboard
 from assistant.ui.intents import Intent, answer_at, sentence
-from assistant.ui.pages import run_schedule
+from assistant.ui.pages import run_program, run_schedule
 from assistant.ui.pages.run_tables import (
     differing_levels,
     history,
@@ -76,31 +76,7 @@ def verdict(experiment: Experiment, here: tuple[Run, Outcome], there: tuple[Run,
     return f"By {objective.wrapper} run {run.id} is {better} than run {other.id} by {apart}."
 
 
-EVERY_S = 2.0
 PLACE = "end"
-
-
-@st.fragment(run_every=EVERY_S)
-def reported_measures(view_model: ExperimentView, run_id: int) -> None:
-    """Draw the intermediate results of a run and their age, updated every few seconds."""
-    try:
-        view_model.session.catch_up()
-    except AssistantError as error:
-        st.warning(f"The progress cannot be read: {labels.escape_markdown(str(error))}.")
-        return
-    experiment = view_model.session.experiment
-    run = experiment.run(run_id)
-    if run.state is not RunState.RUNNING:
-        st.rerun()  # the page of an ended run is different
-    if run.reported is None:
-        st.caption("It has no intermediate result so far.")
-        return
-    age = age_words(run, view_model.session.now_s())
-    st.markdown(f"**Intermediate result**, {age}")
-    st.dataframe(
-        measures_table(experiment, run), hide_index=True, width="stretch",
-        alt=f"intermediate measures of run {run_id}",
-    )  # fmt: skip
 
 
 def stop_section(view_model: ExperimentView, run: Run) -> Intent | None:
@@ -200,9 +176,14 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         _measures(experiment, run)
     if other is not None:
         comparison_section(experiment, run, other)
-    if experiment.opened.application == AiPlatform.name:
+    application = experiment.opened.application
+    if application == AiPlatform.name:
         platform_section(experiment, run)
-    else:
+    elif application == Command.name:
+        if run.state is not RunState.RUNNING:
+            run_program.measures_section(view_model, experiment, run)
+        run_program.program_section(view_model, experiment, run)
+    elif application in run_schedule.SIMULATED:
         run_schedule.schedule_section(experiment, run, other)
     return intent
 
@@ -280,7 +261,7 @@ def _unfinished(view_model: ExperimentView, experiment: Experiment, run: Run) ->
     else:
         text = "Running: its measures appear here when it has completed."
         st.info(text, icon=ICONS[run.state])
-        reported_measures(view_model, run.id)
+        run_program.live_measures(view_model, run.id)
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(text, icon=ICONS[run.state])
@@ -356,15 +337,18 @@ def _tags(experiment: Experiment, run: Run) -> str:
 def _wishes(view_model: ExperimentView, experiment: Experiment, run: Run) -> Intent | None:
     """Draw verdict and repetition; the intent names the run, whichever is shown later."""
     answer_at(*(f"{answer}-{run.id}" for answer in _ANSWERS))
-    if run.state is not RunState.COMPLETED:
+    if run.state not in (RunState.COMPLETED, RunState.FAILED):
         return None
+    has_failed = run.state is RunState.FAILED
     with st.container(horizontal=True, vertical_alignment="center"):
-        wished = _verdict(view_model, run)
-        repeats = experiment.opened.deterministic is not True
+        wished = None if has_failed else _verdict(view_model, run)
+        repeats = has_failed or experiment.opened.deterministic is not True
         again = repeats and st.button(
             "Run again", icon=":material/replay:", key=f"again-{run.id}",
             disabled=experiment.finished is not None or experiment.remaining_runs == 0,
-            help="Run the same configuration with another seed. The best is chosen by the mean.",
+            help="Run the same configuration once more, as after a repair of the program."
+            if has_failed
+            else "Run the same configuration with another seed. The best is chosen by the mean.",
         )  # fmt: skip
     if not repeats:
         st.caption("Results do not vary: the same configuration gives the same result.")

@@ -423,6 +423,9 @@ def _drawing(
     return fleet_drawing(application, dict(values))[0]
 
 
+SIMULATED = (Scheduling.name, FleetPlacement.name)
+"""Applications whose runs have a schedule."""
+
 _BYS: tuple[JobGrouping, ...] = get_args(JobGrouping)
 _GREY = "#5b6672"
 _COLOURS = {"wait": WAIT_COLOURS, "change": (*CHANGE_COLOURS, _GREY)}
@@ -439,14 +442,6 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
     opened = experiment.opened
     if opened.application == FleetPlacement.name:
         fleet_section(experiment, run)
-        return
-    if opened.application != Scheduling.name:
-        st.info(
-            f"No schedule: the application {labels.escape_markdown(opened.application)} gives "
-            "measures only. "
-            f"Schedules are drawn where a cluster is simulated (`{Scheduling.name}`).",
-            icon=":material/info:",
-        )
         return
     if run.state is not RunState.COMPLETED:
         st.info(f"No schedule: run {run.id} is {labels.STATES[run.state]}.", icon=":material/info:")

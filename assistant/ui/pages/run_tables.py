@@ -8,10 +8,10 @@ from assistant.core.run import Run
 from assistant.presentation.text.number_format import (
     duration,
     level,
+    level_words,
     moment,
     number,
     quantity,
-    setting,
     unit_of,
 )
 from assistant.ui import labels
@@ -25,12 +25,14 @@ def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     values = space.values(run.configuration)
     frame: dict[str, list[str]] = {
         "parameter": [p.name for p in space.parameters],
-        "level": [setting(values[p.name], p.unit) for p in space.parameters],
+        "level": [level_words(values[p.name], p.unit) for p in space.parameters],
     }
     if baseline is not None:
         present = space.values(baseline)
         frame["current"] = [
-            "the same" if present[p.name] == values[p.name] else setting(present[p.name], p.unit)
+            "the same"
+            if present[p.name] == values[p.name]
+            else level_words(present[p.name], p.unit)
             for p in space.parameters
         ]
     return pd.DataFrame(frame)
@@ -114,8 +116,8 @@ def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFra
     return pd.DataFrame(
         {
             "parameter": p.name,
-            f"run {run.id}": setting(here[p.name], p.unit),
-            f"run {other.id}": setting(there[p.name], p.unit),
+            f"run {run.id}": level_words(here[p.name], p.unit),
+            f"run {other.id}": level_words(there[p.name], p.unit),
         }
         for p in space.parameters
         if here[p.name] != there[p.name]

@@ -4,7 +4,7 @@ A selected cell is kept by its levels, not by its position, so the queue gets th
 was clicked, even if the map changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Literal
@@ -18,6 +18,7 @@ from assistant.analysis.response_map import Fold, arrange_axes, fix_levels, inte
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
+from assistant.presentation.charts.axes import is_logarithmic
 from assistant.presentation.charts.response_map import (
     BRUSH,
     CELL,
@@ -26,10 +27,16 @@ from assistant.presentation.charts.response_map import (
     brushed_runs,
     parallel,
 )
-from assistant.presentation.charts.vega_lite import scale_of
-from assistant.presentation.text.number_format import level, number
+from assistant.presentation.charts.vega_lite import unit_in
+from assistant.presentation.text.number_format import (
+    level,
+    level_texts,
+    level_words,
+    number,
+    quantity,
+)
 from assistant.ui import labels
-from assistant.ui.charting import low
+from assistant.ui.charting import low, saveable
 from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.pages import space_map as space_cell
 from assistant.ui.pages.space_map import (
@@ -39,10 +46,12 @@ from assistant.ui.pages.space_map import (
     SpaceMap,
     admission_words,
     cell_levels,
+    cell_of,
+    cell_with_key,
     centre_of,
     dark_of,
     draw_map,
-    level_texts,
+    run_levels,
     too_few,
     value_title,
 )
@@ -61,8 +70,13 @@ class Brush:
     high: float
 
 
-def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
-    """Draw runs as lines over parallel axes, and the selected runs as a table."""
+def parallel_section(
+    experiment: Experiment, runs: Sequence[Run], selected: Collection[int] = ()
+) -> None:
+    """Draw runs as lines over parallel axes, and the runs in the brush as a table.
+
+    The runs with the ids ``selected`` are drawn thick.
+    """
     st.subheader("Runs on parallel axes")
     if not runs:
         st.info("No run is shown. Choose other runs at the top of the page, or submit some.")
@@ -87,22 +101,52 @@ def parallel_section(experiment: Experiment, runs: Sequence[Run]) -> None:
     axes, lines = over_axes(experiment, latest_runs, names)
     title = value_title(experiment)
     picked = st.vega_lite_chart(
-        low(parallel(axes, lines, title, dark_of(experiment))), theme=None, width="stretch",
-        key=f"space-parallel-{experiment_id}", on_select="rerun", selection_mode=[BRUSH],
+        low(parallel(axes, lines, title, dark_of(experiment), selected)), theme=None,
+        width="stretch", key=_parallel_key(experiment_id), on_select="rerun",
+        selection_mode=[BRUSH],
         alt=f"{labels.runs(len(lines))} over {', '.join(names)} and {title}",
     )  # fmt: skip
     cut = f" The latest {MOST_LINES:,} runs are drawn." if len(latest_runs) < len(runs) else ""
     st.caption(
         "Each line is a run; runs without a result are grey. Drag over one or more axes to keep "
-        f"the runs in that range. Double-click to keep all.{cut}"
+        f"the runs in that range, here and on the map. Double-click to keep all.{cut}"
     )
     brush = brush_of(getattr(picked, "selection", None), len(axes))
-    if brush is None:
+    ids = None if brush is None else brushed_runs(lines, brush.axes, brush.low, brush.high)
+    if ids != st.session_state.get(_brushed_key(experiment_id)):
+        st.session_state[_brushed_key(experiment_id)] = ids
+        st.rerun()  # the map above shows the same runs
+    if ids is None:
         _table(experiment, runs)
         return
-    selected_ids = set(brushed_runs(lines, brush.axes, brush.low, brush.high))
-    st.markdown(f"{labels.runs(len(selected_ids))} of {len(lines):,} in the range.")
-    _table(experiment, [run for run in latest_runs if run.id in selected_ids])
+    st.markdown(f"{labels.runs(len(ids))} of {len(lines):,} in the range.")
+    _table(experiment, [run for run in latest_runs if run.id in ids])
+
+
+def _brushed_key(experiment_id: str) -> str:
+    return f"space-brushed-{experiment_id}"
+
+
+def _parallel_key(experiment_id: str) -> str:
+    return f"space-parallel-{experiment_id}"
+
+
+def _in_brush(experiment: Experiment, runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the runs that the brush on the parallel axes keeps, or all without a brush."""
+    ids = st.session_state.get(_brushed_key(experiment.opened.experiment_id))
+    return tuple(run for run in runs if ids is None or run.id in ids)
+
+
+def _in_cell(experiment: Experiment, space_map: SpaceMap, key: str) -> list[int]:
+    """Return the ids of the runs in the selected cell of the map."""
+    if not key:
+        return []
+    cell = cell_with_key(experiment, space_map, key)
+    return [
+        run.id
+        for run in experiment.runs
+        if cell is not None and cell_of(space_map.grid, run.configuration) == cell
+    ]
 
 
 def _latest(runs: Sequence[Run]) -> Sequence[Run]:
@@ -128,16 +172,17 @@ def over_axes(
     space = experiment.space
     parameters = [space.parameter(name) for name in names]
     values = [run.outcome.value for run in runs if run.outcome is not None]
-    axes = [_axis(parameter) for parameter in parameters]
+    level_names = {p.name: level_texts(p.levels, p.unit) for p in parameters}
+    axes = [_axis(parameter, level_names[parameter.name]) for parameter in parameters]
     axes.append(_value_axis(value_title(experiment), values))
     lines = []
     for run in runs:
         ids = dict(zip(space.names, run.configuration.level_ids, strict=True))
         at: list[float | None] = [_at(p, ids[p.name]) for p in parameters]
-        texts = [level(p.levels[ids[p.name]]) for p in parameters]
+        texts = [level_names[p.name][ids[p.name]] for p in parameters]
         value = None if run.outcome is None else run.outcome.value
         at.append(None if value is None else _along(value, values))
-        texts.append(number(value))
+        texts.append(quantity(value, experiment.opened.objective.unit))
         feasible = run.outcome is None or run.outcome.feasible
         lines.append(ParallelLine(run.id, tuple(at), tuple(texts), value, feasible))
     return axes, lines
@@ -148,21 +193,24 @@ def _at(parameter: Parameter, level_id: int) -> float:
     return 0.5 if n == 1 else round(parameter.ranks[level_id] / (n - 1), 5)
 
 
-def _axis(parameter: Parameter) -> ParallelAxis:
+def _axis(parameter: Parameter, names: Sequence[str]) -> ParallelAxis:
     """Return the axis of a parameter; with many levels only some are labelled, with both ends."""
     ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
     n = len(ids)
     few = min(n, _MOST_TICKS)
     written = sorted({round(i * (n - 1) / max(few - 1, 1)) for i in range(few)})
-    ticks = tuple((_at(parameter, ids[i]), level(parameter.levels[ids[i]])) for i in written)
-    return ParallelAxis(labels.column(parameter), ticks)
+    ticks = tuple((_at(parameter, ids[i]), names[ids[i]]) for i in written)
+    title = parameter.name if parameter.unit == "s" else labels.column(parameter)
+    return ParallelAxis(title, ticks)
 
 
 def _value_axis(title: str, values: Sequence[float]) -> ParallelAxis:
     if not values:
         return ParallelAxis(title, ())
     ends = sorted({min(values), max(values)})
-    return ParallelAxis(title, tuple((_along(end, values), number(end)) for end in ends))
+    unit = unit_in(title)
+    ticks = tuple((_along(end, values), level_words(float(f"{end:.4g}"), unit)) for end in ends)
+    return ParallelAxis(title.removesuffix(" [s]"), ticks)
 
 
 def _along(value: float, values: Sequence[float]) -> float:
@@ -170,7 +218,7 @@ def _along(value: float, values: Sequence[float]) -> float:
     least, most = min(values), max(values)
     if least == most:
         return 0.5
-    if scale_of(values).get("type") == "log":
+    if is_logarithmic(values):
         value, least, most = log(value), log(least), log(most)
     return round((value - least) / (most - least), 5)
 
@@ -193,7 +241,7 @@ def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
             "state": words_of(run),
             title: None if run.outcome is None else run.outcome.value,
             "constraints": "" if run.outcome is None else _CONSTRAINTS[run.outcome.feasible],
-            **level_texts(experiment, run),
+            **run_levels(experiment, run),
             "from": labels.SOURCES[run.source],
         }
         for run in reversed(runs)
@@ -253,18 +301,20 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     intent = None
     fold = _fold(experiment, keys, centre)
     try:
-        space_map = _cached_map(experiment, keys, fold, mode, runs)
+        space_map = _cached_map(experiment, keys, fold, mode, _in_brush(experiment, runs))
     except (AssistantError, StrategyError) as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         space_map = None
+    selected: list[int] = []
     if space_map is not None:
         _show(experiment, keys, space_map)
         answer_at("space")
         key = st.session_state.get(keys.of("chosen"), "")
         if key:
             intent = space_cell.cell_panel(view_model, experiment, space_map, key, centre)
+        selected = _in_cell(experiment, space_map, key)
         _as_table(experiment, keys, space_map)
-    parallel_section(experiment, runs)
+    parallel_section(experiment, runs, selected)
     return intent
 
 
@@ -382,7 +432,8 @@ def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
         )
     with st.container(horizontal=True, wrap=False):  # it scrolls, not the whole page
         picked = st.vega_lite_chart(
-            space_map.spec, theme=None, width="content", key=keys.of("chart"), on_select="rerun",
+            saveable(space_map.spec), theme=None, width="content", key=keys.of("chart"),
+            on_select="rerun",
             selection_mode=[CELL], alt=_alt(experiment, space_map),
         )  # fmt: skip
     _keep(keys, picked)
@@ -438,7 +489,10 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
         name for name in (grid.fold.at or {}) if experiment.space.parameter(name).n_levels > 1
     ]
     if fixed_names and grid.fold.at is not None:
-        at = ", ".join(f"{name} {level(grid.fold.at[name])}" for name in fixed_names[:8])
+        at = ", ".join(
+            f"{name} {level_words(grid.fold.at[name], experiment.space.parameter(name).unit)}"
+            for name in fixed_names[:8]
+        )
         more = f" and {len(fixed_names) - 8} others" if len(fixed_names) > 8 else ""
         notes.append(f"A slice at {labels.escape_markdown(at)}{more}.")
     if space_map.hidden:

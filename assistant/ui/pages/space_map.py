@@ -43,7 +43,12 @@ from assistant.presentation.charts.response_map import (
 )
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.tables.queue import stopped_words
-from assistant.presentation.text.number_format import level, number, quantity
+from assistant.presentation.text.number_format import (
+    level_texts,
+    level_words,
+    number,
+    quantity,
+)
 from assistant.ui import labels
 from assistant.ui.intents import Intent, sentence
 from assistant.ui.labels import column, measure_title
@@ -181,6 +186,20 @@ def cell_of(grid: Grid, configuration: Configuration) -> int | None:
     return None if place is None else grid.cell(place)
 
 
+def cell_with_key(experiment: Experiment, space_map: SpaceMap, key: str) -> int | None:
+    """Return the cell of a map with the key of a click, or None if the space has changed."""
+    grid = space_map.grid
+    rest = dict(zip(experiment.space.names, grid.level_ids[0].tolist(), strict=True))
+    values = {
+        name: experiment.space.parameter(name).levels[max(level_id, 0)]
+        for name, level_id in rest.items()
+    }
+    try:
+        return cell_of(grid, from_key(experiment.space, key, values))
+    except (AssistantError, StrategyError):
+        return None
+
+
 def displayed_values(
     mode: Mode, cells: MeasuredCells, expected: ExpectedMeasureArrays | None
 ) -> NDArray[np.float64]:
@@ -212,10 +231,9 @@ def _axis(space: ParameterSpace, names: Sequence[str]) -> list[NestedParameter]:
     for name in names:
         position, parameter = space.names.index(name), space.parameter(name)
         ids = sorted(range(parameter.n_levels), key=parameter.ranks.__getitem__)
-        texts = tuple(level(parameter.levels[i]) for i in ids)
-        nested.append(
-            NestedParameter(column(parameter), texts, tuple(f"{position}:{i}" for i in ids))
-        )
+        texts = level_texts([parameter.levels[i] for i in ids], parameter.unit)
+        title = parameter.name if parameter.unit == "s" else column(parameter)
+        nested.append(NestedParameter(title, texts, tuple(f"{position}:{i}" for i in ids)))
     return nested
 
 
@@ -470,7 +488,7 @@ def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool
     return ""
 
 
-def level_texts(experiment: Experiment, run: Run) -> dict[str, str]:
-    """Return the levels of a run as text, keyed by parameter name with unit."""
+def run_levels(experiment: Experiment, run: Run) -> dict[str, str]:
+    """Return the levels of a run as text with units, keyed by parameter name."""
     values = experiment.space.values(run.configuration)
-    return {labels.column(p): level(values[p.name]) for p in experiment.space.parameters}
+    return {p.name: level_words(values[p.name], p.unit) for p in experiment.space.parameters}
