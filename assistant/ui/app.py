@@ -12,6 +12,7 @@ from streamlit.navigation.page import Page
 from assistant.config.snapshot import job_log
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
+from assistant.ui.charting import forget_charts, save_menu
 from assistant.ui.intents import Intent, forget, perform, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages.new_preview import NewExperiment
@@ -81,6 +82,7 @@ def run_app(store: Path) -> None:
 
     def guarded(draw: Callable[[ServiceConnection], Intent | None]) -> Callable[[], None]:
         def draw_page() -> None:
+            forget_charts()
             try:
                 intent = draw(service_connection(str(store)))
             except ServiceError as error:
@@ -91,6 +93,7 @@ def run_app(store: Path) -> None:
             except Exception as error:
                 st.error(escape_markdown(sentence(error)), icon=":material/error:")
                 return
+            save_menu()
             act(intent)
 
         return draw_page

@@ -65,6 +65,7 @@ def ranking_bars(bars: Sequence[RankedBar]) -> Spec:
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
+        "description": "what matters, by parameter",
         "width": 640,
         "height": BAR_HEIGHT * len(rows),
         "data": {"values": rows},
