@@ -150,7 +150,7 @@ def report(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Write the report of an experiment, or compare several in one."""
+    """Write the report of an experiment, or compare several."""
     if experiment is not None and len(experiment) > 1:
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)
