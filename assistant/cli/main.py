@@ -62,7 +62,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "analysis:effects",
         "Estimate the effect of each parameter on the measured value, with intervals and tests.",
     ),
-    "report": ("experiments:report", "Write the report of a stored experiment, finished or not."),
+    "report": ("experiments:report", "Write the report of an experiment, or compare several."),
     "events": (
         "experiments:print_events",
         "Print the event log: every decision, run, warning and answer.",

@@ -13,6 +13,7 @@ from assistant.config.snapshot import job_log
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
 from assistant.service.browser_access import is_guarded
+from assistant.ui.charting import forget_charts, save_menu
 from assistant.ui.intents import Intent, forget, perform, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages.new_preview import NewExperiment
@@ -103,6 +104,7 @@ def run_app(store: Path) -> None:
 
     def guarded(draw: Callable[[ServiceConnection], Intent | None]) -> Callable[[], None]:
         def draw_page() -> None:
+            forget_charts()
             try:
                 intent = draw(service_connection(str(store)))
             except ServiceError as error:
@@ -113,6 +115,7 @@ def run_app(store: Path) -> None:
             except Exception as error:
                 st.error(escape_markdown(sentence(error)), icon=":material/error:")
                 return
+            save_menu()
             act(intent)
 
         return draw_page
@@ -150,18 +153,6 @@ def run_app(store: Path) -> None:
         )
         return intent
 
-    def log(connection: ServiceConnection) -> Intent | None:
-        intent: Intent | None = _module("workload").page(_log_of(connection))
-        return intent
-
-    def aiops(connection: ServiceConnection) -> Intent | None:  # noqa: ARG001 - a page needs no store
-        intent: Intent | None = _module("platform").page()
-        return intent
-
-    def studies(connection: ServiceConnection) -> Intent | None:
-        intent: Intent | None = _module("agents").page(connection.store)
-        return intent
-
     def page(
         name: str,
         title: str,
@@ -187,12 +178,27 @@ def run_app(store: Path) -> None:
         for name, s in PAGES.items()
     ]
     labs = [
-        page("workload", "Workload", ":material/stacked_bar_chart:", log),
-        page("platform", "AI platform", ":material/hub:", aiops),
-        page("agents", "Agents", ":material/groups:", studies),
+        page("workload", "Workload", ":material/stacked_bar_chart:", _workload),
+        page("platform", "AI platform", ":material/hub:", _platform),
+        page("agents", "Agents", ":material/groups:", _agents),
     ]
     st.navigation({"": general, "Experiment": of_open_experiment, "Labs": labs}).run()
     mark_rendered()
+
+
+def _workload(connection: ServiceConnection) -> Intent | None:
+    intent: Intent | None = _module("workload").page(_log_of(connection))
+    return intent
+
+
+def _platform(connection: ServiceConnection) -> Intent | None:  # noqa: ARG001 - a page needs no store
+    intent: Intent | None = _module("platform").page()
+    return intent
+
+
+def _agents(connection: ServiceConnection) -> Intent | None:
+    intent: Intent | None = _module("agents").page(connection.store)
+    return intent
 
 
 def _begin(connection: ServiceConnection, opened: NewExperiment) -> None:

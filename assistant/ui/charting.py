@@ -1,20 +1,21 @@
-"""Charts in the browser: their size, their ground, and their menu to save them.
+"""Charts in the browser: their size, their ground, and one menu on each page to save them.
 
-The charts themselves are shared with the report. The menu saves a chart as SVG or PNG in the
-browser itself; nothing is sent elsewhere.
+The charts themselves are shared with the report. They are saved as this machine draws them, on
+white, without a network; Streamlit's own toolbar saves what the screen shows as PNG.
 """
+
+from collections.abc import Iterator
+from typing import Any
 
 import streamlit as st
 
 from assistant.presentation.charts.palette import GROUND
 from assistant.presentation.charts.vega_lite import Spec
+from assistant.presentation.report.html import drawing
 
 _DARK_GROUND = "#0e1117"  # Background of Streamlit's dark theme
-_MENU = {
-    "actions": {"export": {"svg": True, "png": True}, "source": False, "compiled": False,
-                "editor": False},
-    "scaleFactor": {"svg": 1, "png": 2},
-}  # fmt: skip
+_DRAWN = "charts-drawn"
+_LONGEST_NAME = 80
 
 
 def wide(spec: Spec) -> Spec:
@@ -34,12 +35,64 @@ def low(spec: Spec) -> Spec:
 
 
 def saveable(spec: Spec) -> Spec:
-    """Return a copy of a chart specification with a menu to save it, on the ground of the page."""
-    options = {**_MENU, **spec.get("usermeta", {}).get("embedOptions", {})}
-    is_dark = st.context.theme.type == "dark"
+    """Put a chart into the menu of the page, and return a copy of it on the ground of the page."""
+    drawn: dict[str, Spec] = st.session_state.setdefault(_DRAWN, {})
+    drawn[chart_name(spec)] = spec
+    if st.context.theme.type != "dark":
+        return spec
     params = [
-        {**param, "value": _DARK_GROUND} if is_dark and param["name"] == GROUND["name"] else param
+        {**param, "value": _DARK_GROUND} if param["name"] == GROUND["name"] else param
         for param in spec.get("params", ())
     ]
-    more = {"params": params} if params else {}
-    return {**spec, **more, "usermeta": {"embedOptions": options}}
+    return {**spec, "params": params} if params else spec
+
+
+def chart_name(spec: Spec) -> str:
+    """Return the name of a chart: its description, or the titles of its axes and legends.
+
+    >>> chart_name({"encoding": {"x": {"title": "runs"}, "y": {"title": "loss"}}})
+    'runs, loss'
+    """
+    if "description" in spec:
+        return str(spec["description"])[:_LONGEST_NAME]
+    return (", ".join(dict.fromkeys(_titles(spec))) or "chart")[:_LONGEST_NAME]
+
+
+def _titles(part: Any) -> Iterator[str]:
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if key == "encoding":
+            for channel in ("x", "y", "color", "fill"):
+                title = value.get(channel, {}).get("title")
+                if title:
+                    yield str(title)
+        elif key in ("layer", "vconcat", "hconcat"):
+            for inner in value:
+                yield from _titles(inner)
+
+
+def forget_charts() -> None:
+    """Empty the menu of charts, before a page is drawn."""
+    st.session_state[_DRAWN] = {}
+
+
+def save_menu() -> None:
+    """Draw the menu that saves a chart of the page as SVG or PNG; nothing without a chart."""
+    drawn: dict[str, Spec] = st.session_state.get(_DRAWN, {})
+    if not drawn:
+        return
+    with st.popover("Save a chart", icon=":material/download:"):
+        name = st.selectbox("Chart", list(drawn), key="charts-save-name")
+        spec = drawn.get(name or "", next(iter(drawn.values())))
+        with st.container(horizontal=True):
+            for ending, mime in ((".svg", "image/svg+xml"), (".png", "image/png")):
+                st.download_button(
+                    ending.removeprefix(".").upper(),
+                    lambda ending=ending: drawing(spec, ending, name),  # type: ignore[misc]
+                    file_name=f"{_file_name(name or 'chart')}{ending}", mime=mime,
+                    on_click="ignore", key=f"charts-save{ending}",
+                )  # fmt: skip
+
+
+def _file_name(name: str) -> str:
+    words = "".join(c if c.isalnum() else "-" for c in name).split("-")
+    return "-".join(filter(None, words))[:60] or "chart"

@@ -15,7 +15,7 @@ from benchmarks.screen import Screen
 pytestmark = pytest.mark.browser
 
 STATES = ("just-begun", "own-program")
-GENERAL = ("/", "/new", "/workload", "/platform", "/agents")
+GENERAL = ("/", "/new", "/compare", "/workload", "/platform", "/agents")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 TRIES = 4  # what fades in is paler at first, and nothing tells when it has come
 

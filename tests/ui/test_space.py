@@ -409,6 +409,7 @@ def test_the_brush_filters_the_table() -> None:
     session = queues(16)
     axes, lines = space_runs.over_axes(session.experiment, session.experiment.runs, ["procs"])
     assert [axis.title for axis in axes] == ["procs", "wait_s"]
+    assert space_runs.run_table(session.experiment, []).empty, "the brush may hold no run"
     at = {line.run_id: line.at for line in lines}
     for run in session.experiment.runs:
         assert at[run.id][0] == pytest.approx(run.configuration.level_ids[0] / 3, abs=1e-4)

@@ -153,7 +153,7 @@ def report(
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Write the report of a stored experiment, or one that compares two to six of them."""
+    """Write the report of an experiment, or compare several."""
     if experiment is not None and len(experiment) > 1:
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)

@@ -8,7 +8,9 @@ Spec = dict[str, Any]
 
 LOG_FROM_RATIO = 10.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
-_TICKS = 5
+_TICKS = 4
+_LOG_ROOM = 0.04
+"""Room beyond each end of a logarithmic axis, as a share of its length."""
 _SPOKEN_S = 120.0  # Seconds from which on an axis is labelled in minutes, hours and days
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _STEPS_S = (
@@ -58,9 +60,11 @@ def value_axis(
         title, axis["labelExpr"] = title.removesuffix("[s]").rstrip(), _TIME_LABEL
     if not includes_zero and is_logarithmic(finite):
         ticks = log_ticks(least, most, _LOG_S if is_time else ())
-        scale, axis["values"] = {"type": "log", "nice": False}, ticks
+        room = (most / least) ** _LOG_ROOM  # no mark lies on the edge
+        scale = {"type": "log", "domain": [least / room, most * room], "nice": False}
+        axis["values"] = ticks
     elif is_time:
-        ticks = time_ticks(least, most, n_ticks)
+        ticks = time_ticks(least, most, n_ticks + 1)
         scale, axis["values"] = {"domain": [ticks[0], ticks[-1]], "nice": False}, ticks
     if "values" not in axis:  # Vega would drop some of the values to keep the count
         axis["tickCount"] = n_ticks
@@ -92,7 +96,7 @@ def log_ticks(least: float, most: float, nice: Sequence[float] = ()) -> list[flo
     return [int(tick) if tick.is_integer() else tick for tick in drawn]
 
 
-def time_ticks(least_s: float, most_s: float, n_ticks: int = _TICKS) -> list[float]:
+def time_ticks(least_s: float, most_s: float, n_ticks: int = 5) -> list[float]:
     """Return the ticks of a linear axis of seconds, which enclose both ends.
 
     >>> [tick / 3600 for tick in time_ticks(0, 9 * 3600)]

@@ -75,6 +75,7 @@ def main_effects(
     y = {"field": "change", **change_axis([*levels, *others], title)}
     return {
         **_frame(300, 170),
+        "description": f"{title or 'change'} by level of {parameter}",
         "data": {"values": rows},
         "layer": [
             _zero(y),
@@ -144,6 +145,7 @@ def interaction(
     }
     return {
         **_frame(420, 220),
+        "description": f"{title}: {first} with {second}",
         "data": {"values": rows},
         "layer": [
             _zero(y),
@@ -341,6 +343,7 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
     tips = [{"field": name, "title": title or name} for name, title in titles.items()]
     return {
         **_frame(420, max(36 * len(names), 72)),
+        "description": "shares of the variation, by parameter and pair",
         "data": {"values": rows},
         "encoding": {"x": across, "y": down},
         "layer": [

@@ -8,8 +8,8 @@ from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
 BAR_HEIGHT = 22  # Pixels of the chart's height for each bar
 
-_ROOM = 1.35
-"""Length of the axis as a multiple of the longest bar or interval, so that labels fit behind it."""
+_LETTER, _LEAST = 6.8, 40
+"""Width of a letter, and least length of the longest bar, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,15 @@ def ranking_bars(bars: Sequence[RankedBar]) -> Spec:
         for bar in bars
     ]
     most = max((float(str(row["end"])) for row in rows), default=0.0) or 1.0
+    room = round(_LETTER * max((len(bar.label) for bar in bars), default=0)) + 12
     x = {
         "type": "quantitative",
         "axis": None,
-        "scale": {"domain": [0, _ROOM * most], "nice": False},
+        "scale": {
+            "domain": [0, most],
+            "nice": False,
+            "range": [0, {"expr": f"max({_LEAST}, width - {room})"}],  # the labels follow
+        },
     }
     y = {
         "field": "parameter",
@@ -65,6 +70,7 @@ def ranking_bars(bars: Sequence[RankedBar]) -> Spec:
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
+        "description": "what matters, by parameter",
         "width": 640,
         "height": BAR_HEIGHT * len(rows),
         "data": {"values": rows},

@@ -104,12 +104,9 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
     layers: list[Spec] = []
     for parameter in reversed(axis):
         longest = max(map(len, parameter.levels))
-        need = _LETTER * longest + 6 if is_across else _LINE - 2
-        n_levels, is_repeated = len(parameter.levels), n // group > len(parameter.levels)
-        every = math.ceil(need / (group * step))
-        drawn = [
-            i for i in range(0, n_levels, every) if not is_repeated or n_levels - i >= every
-        ]  # the next round begins right after the last level
+        n_levels = len(parameter.levels)
+        is_repeated = n // group > n_levels
+        drawn = _labelled(parameter.levels, group * step, is_across, is_repeated)
         if len(drawn) > 1 or n_levels == 1:
             rows = [
                 {along: (i + 0.5) * group, "text": parameter.levels[i % n_levels]}
@@ -141,6 +138,35 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
             }
         )  # fmt: skip
     return layers
+
+
+def _labelled(
+    levels: Sequence[str], step: float, is_across: bool, is_repeated: bool
+) -> Sequence[int]:
+    """Return the levels, evenly spaced, whose texts do not touch; at most one if all would.
+
+    Args:
+        levels: their texts in order.
+        step: pixels from one level to the next.
+        is_across: whether texts stand beside each other, else one above the other.
+        is_repeated: whether the first level comes again right after the last one.
+    """
+    n = len(levels)
+    for every in range(1, n):
+        drawn = range(0, n, every)
+        places = [*drawn, *([n] if is_repeated else [])]
+        gaps = [
+            (b - a) * step - _room(levels[a], levels[b % n], is_across)
+            for a, b in itertools.pairwise(places)
+        ]
+        if min(gaps) >= 0 and len(drawn) > 1:
+            return drawn
+    return range(1)
+
+
+def _room(first: str, second: str, is_across: bool) -> float:
+    """Return the least distance between the centres of two texts, in pixels."""
+    return _LETTER * (len(first) + len(second)) / 2 + 2 if is_across else _LINE - 2
 
 
 CELL = "cell"  # Name of the selection of a cell, and of the field with its key
@@ -305,6 +331,7 @@ def response_map(
         "$schema": SCHEMA,
         "config": {**CONFIG, "view": {"stroke": None}, "aria": False},
         "usermeta": {"embedOptions": {"renderer": "canvas" if columns * rows > 500 else "svg"}},
+        "description": "map of the configurations",
         "autosize": "pad",  # the size is that of the cells, without labels
         "resolve": {"scale": {"shape": "independent"}, "legend": {"shape": "independent"}},
         "width": width,
@@ -566,6 +593,7 @@ def parallel(
              for i, axis in enumerate(axes) for at, text in axis.ticks]  # fmt: skip
     return {
         "$schema": SCHEMA,
+        "description": f"runs on parallel axes, {title}",
         "padding": {"left": 16, "right": 5, "top": 5, "bottom": 5},
         "config": {**CONFIG, "aria": False},
         "width": 900,

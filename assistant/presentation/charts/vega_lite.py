@@ -186,7 +186,7 @@ def unit_in(title: str) -> str:
 
 def slant(labels: Sequence[str]) -> int:
     """Return the angle in degrees at which axis labels do not overlap on about 300 pixels."""
-    return -60 if len(labels) > 6 or sum(map(len, labels)) > 36 else 0
+    return -60 if len(labels) > 6 or sum(map(len, labels)) > 32 else 0
 
 
 def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Spec:

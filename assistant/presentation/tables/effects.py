@@ -66,7 +66,7 @@ class EffectsRanking:
         if known and known[0].value:
             rivals = [entry.parameter for entry in known[1:] if may_exceed(entry, known[0])]
             parts += [f"{_listed(rivals)} may matter as much"] if rivals else []
-        noise = [entry.parameter for entry in known if entry.low == 0 and entry.value]
+        noise = [entry.parameter for entry in known[1:] if entry.low == 0 and entry.value]
         parts += [f"noise alone could make {_listed(noise)}"] if noise else []
         unknown = [entry.parameter for entry in self.parameters if entry.value is None]
         parts += [f"not known: {_listed(unknown)}"] if unknown else []

@@ -56,6 +56,16 @@ def quantity(value: float | None, unit: str) -> str:
     return text
 
 
+def spoken(value: float | None, unit: str) -> str:
+    """Format a number with its unit, long seconds as a duration only.
+
+    >>> spoken(9000.0, "s"), spoken(3.5, "s"), spoken(0.30219, "")
+    ('2 h 30 min', '3.5 s', '0.3022')
+    """
+    text, _, words = quantity(value, unit).partition(" (")
+    return words.removesuffix(")") or text
+
+
 def duration(seconds: float) -> str:
     """Format a duration in seconds for display, such as "2 h 30 min".
 
@@ -64,8 +74,7 @@ def duration(seconds: float) -> str:
     """
     if seconds < 0.1:
         return "below 0.1 s"
-    text, _, spoken = quantity(seconds, "s").partition(" (")
-    return spoken.removesuffix(")") or text
+    return spoken(seconds, "s")
 
 
 def lasting(seconds: float) -> str:
@@ -139,8 +148,8 @@ def _level_words(value: Level, unit: str, digits: int) -> str:
     if isinstance(value, str | bool):
         return str(value)
     if unit == "s" and abs(value) >= 120:
-        spoken = duration(value) if digits == _DIGITS else f"{value:,.{digits}g} s"
-        return _NOTHING_MORE.sub("", spoken)
+        words = duration(value) if digits == _DIGITS else f"{value:,.{digits}g} s"
+        return _NOTHING_MORE.sub("", words)
     text = level(value)
     if isinstance(value, float) and sum(c.isdigit() for c in text.lstrip("-0.")) > _TYPED_DIGITS:
         text = f"{value:.{digits}g}"

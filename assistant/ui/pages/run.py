@@ -14,7 +14,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.run import Outcome, Run, RunState
 from assistant.presentation.tables.queue import stopped_words
 from assistant.presentation.text.comparison import compare
-from assistant.presentation.text.number_format import duration, quantity, unit_of
+from assistant.presentation.text.number_format import duration, quantity, spoken, unit_of
 from assistant.simtools.ai_platform import PlatformDashboard, simulated_dashboard
 from assistant.ui import labels, platform_dashboard
 from assistant.ui.intents import Intent, answer_at, sentence
@@ -171,7 +171,6 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
             levels_table(experiment, run), hide_index=True, width="stretch",
             alt=f"levels of run {run.id}",
         )  # fmt: skip
-        _provenance(experiment, run)
     with right:
         _measures(experiment, run)
     if other is not None:
@@ -185,6 +184,8 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         run_program.program_section(view_model, experiment, run)
     elif application in run_schedule.SIMULATED:
         run_schedule.schedule_section(experiment, run, other)
+    with st.expander("Origin and times", icon=":material/history:"):
+        _provenance(experiment, run)
     return intent
 
 
@@ -272,7 +273,7 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
     objective = experiment.opened.objective
     with st.container(horizontal=True):
         st.metric(
-            str(objective.wrapper), quantity(outcome.value, objective.unit),
+            str(objective.wrapper), spoken(outcome.value, objective.unit),
             _beside(experiment, run),
             delta_color="off", delta_arrow="off", border=True, height="stretch",
             help=f"{objective.goal} it",
@@ -280,7 +281,7 @@ def _completed(experiment: Experiment, run: Run, outcome: Outcome) -> None:
         if objective.second is not None:
             second = objective.second
             st.metric(
-                str(second.wrapper), quantity(outcome.second_value, second.unit),
+                str(second.wrapper), spoken(outcome.second_value, second.unit),
                 border=True, height="stretch", help=f"{second.goal} it",
             )  # fmt: skip
         if objective.constraints:
@@ -413,7 +414,6 @@ def _measures(experiment: Experiment, run: Run) -> None:
 
 
 def _provenance(experiment: Experiment, run: Run) -> None:
-    st.markdown("**Origin**")
     lines = [f"{LIST_ORDER[run.source]} {_suggestion_words(experiment, run)}".strip()]
     if run.reason:
         lines.append(f"Why: {labels.escape_markdown(run.reason)}")

@@ -52,7 +52,7 @@ def program_section(view_model: ExperimentView, experiment: Experiment, run: Run
     try:
         st.code(
             _command_line((opened.experiment_id, opened.recipe), values, run.seed, opened),
-            language="shell", wrap_lines=True,
+            language=None, wrap_lines=True,
         )  # fmt: skip
     except Exception as error:
         st.caption(f"Its command cannot be shown: {labels.escape_markdown(sentence(error))}")

@@ -248,7 +248,7 @@ def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(rows)
     if not experiment.opened.objective.constraints:
-        frame = frame.drop(columns="constraints")
+        frame = frame.drop(columns="constraints", errors="ignore")  # without a run: no column
     return frame
 
 
