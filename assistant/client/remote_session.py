@@ -33,7 +33,7 @@ from assistant.core.events import (
 )
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Application, Clock, Executor, Result, SystemClock
-from assistant.core.run import Run
+from assistant.core.run import Run, RunOutput
 from assistant.core.sla import AutoSteering, Sla, WarningPolicy
 from assistant.session.event_log import Listener
 from assistant.session.opening import ExperimentDescription, build_opened_event
@@ -88,6 +88,13 @@ class RemoteSession(ExperimentQueries):
     def events(self) -> tuple[Event, ...]:
         """Return all events in the event log."""
         return self._kept.load(self._name)
+
+    def output(self, run_id: int) -> RunOutput | None:
+        """Return what the program of a run printed; None if nothing is stored.
+
+        Raises ExperimentError if there is no such run, ServiceError if no reply comes.
+        """
+        return self._kept.output(self._name, self.experiment.run(run_id).id)
 
     def listen(self, listener: Listener) -> None:
         """Register a listener that is called with each event received from now on."""

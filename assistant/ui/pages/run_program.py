@@ -26,6 +26,7 @@ from assistant.ui.state import ExperimentView
 from strategies import Level
 
 EVERY_S = 2.0
+_ENDED = (RunState.COMPLETED, RunState.FAILED)
 _LAST_OUTPUT = "; its last output: "
 
 
@@ -38,8 +39,11 @@ class ProgramOutput:
     is_whole: bool
 
 
-def stored_output(view_model: ExperimentView, run: Run) -> ProgramOutput | None:  # noqa: ARG001
-    """Return the output of a run as far as it is stored: the last lines of a failed one."""
+def stored_output(view_model: ExperimentView, run: Run) -> ProgramOutput | None:
+    """Return what the program of a run printed; of an older store the last lines of a failed one."""
+    output = view_model.session.output(run.id) if run.state in _ENDED else None
+    if output is not None:
+        return ProgramOutput(output.stdout, output.stderr, is_whole=True)
     _, found, lines = (run.failure or "").partition(_LAST_OUTPUT)
     return ProgramOutput("", lines, is_whole=False) if found else None
 
