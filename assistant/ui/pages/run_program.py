@@ -40,7 +40,7 @@ class ProgramOutput:
 
 
 def stored_output(view_model: ExperimentView, run: Run) -> ProgramOutput | None:
-    """Return what the program of a run printed; of an older store the last lines of a failed one."""
+    """Return the output of a run; of an older store the last lines of a failed one."""
     output = view_model.session.output(run.id) if run.state in _ENDED else None
     if output is not None:
         return ProgramOutput(output.stdout, output.stderr, is_whole=True)
