@@ -12,7 +12,8 @@
 * a start on a journal of 100,000 runs: from opening the file, and from starting the interpreter.
 
 ``--part http`` measures the same through a service in a process of its own, with what a person's
-decision waits meanwhile; see `benchmarks.service_http`.
+decision waits meanwhile; see `benchmarks.service_http`. ``--part big`` measures one experiment of
+100,000 finished runs; see `benchmarks.service_big`.
 
 All figures depend on the disk and on what else it does: the load of the machine is noted.
 """
@@ -37,6 +38,7 @@ from assistant.core.sla import Steering, WarningPolicy
 from assistant.store.event_store import Durability, SqliteStore
 from assistant.store.queue import RunQueue
 from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.service_big import measure_big
 from benchmarks.service_http import measure_http
 from strategies import Configuration, Parameter, ParameterSpace
 
@@ -233,7 +235,7 @@ def measure_store(options: argparse.Namespace, record: Record, folder: Path) -> 
     )  # fmt: skip
 
 
-PARTS = ("store", "http")
+PARTS = ("store", "http", "big")
 
 
 def main() -> None:
@@ -252,6 +254,8 @@ def main() -> None:
             measure_store(options, record, Path(name))
         if "http" in parts:
             measure_http(options, record, Path(name), store_with)
+        if "big" in parts:
+            measure_big(options, record, Path(name))
     record.write()
 
 

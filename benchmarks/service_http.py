@@ -97,6 +97,11 @@ class Wire:
 
     def ask(self, method: str, path: str, body: object = None, key: str = "") -> Any:
         """Send one request; return what came, None for nothing."""
+        content = self.send(method, path, body, key)
+        return json.loads(content) if content else None
+
+    def send(self, method: str, path: str, body: object = None, key: str = "") -> bytes:
+        """Send one request; return the bytes that came."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         if key:
             headers["Idempotency-Key"] = key
@@ -108,7 +113,7 @@ class Wire:
         content = answer.read()
         if answer.status >= 400:
             raise AssertionError(f"{method} {path}: {answer.status} {content.decode()}")
-        return json.loads(content) if content else None
+        return content
 
     def lease(self, key: str) -> Any:
         """Claim a run."""

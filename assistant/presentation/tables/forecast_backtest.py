@@ -22,7 +22,7 @@ from assistant.analysis.prediction_record import (
     PredictionScoreboard,
     prediction_scoreboard,
 )
-from assistant.core.events import BatchSuggested, Event, WarningAnswered
+from assistant.core.events import BatchSuggested, Event, RunCompleted, RunFailed, WarningAnswered
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import FanPoint, Forecast, Interval, percent
 from assistant.core.run import RunState
@@ -37,9 +37,11 @@ from assistant.presentation.text.forecast import (
     verdict_of,
 )
 from assistant.presentation.text.number_format import number
+from strategies.data.learning_sample import LEARNT_RUNS
 from strategies.gp.run_interval import LEVEL
 
 MOST_POINTS = 30
+FEW_POINTS = 6  # ... of very many runs, since each takes seconds then
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,12 @@ def chance_history(events: Sequence[Event], most: int = MOST_POINTS) -> tuple[Ch
 
     An answer to a warning that changed the steering is a point as well, with the chance after it.
 
+    Of more than `LEARNT_RUNS` ended runs it is a few batches only, evenly spread over the time.
+
     Returns:
         The points, oldest first; batches without a goal or with too few results have none.
     """
-    positions = set(_evenly(_telling(events), most))
+    positions = set(_positions(events, most))
     points: list[ChancePoint] = []
     for position, experiment in _states(events):
         if position not in positions:
@@ -198,6 +202,15 @@ def _states(events: Sequence[Event]) -> Iterator[tuple[int, Experiment]]:
         answered = isinstance(event, WarningAnswered) and experiment.steering != steering
         if answered or isinstance(event, BatchSuggested):
             yield position, experiment
+
+
+def _positions(events: Sequence[Event], most: int) -> Sequence[int]:
+    """Return the positions of the events after which a past forecast is computed."""
+    n_ended = sum(isinstance(event, RunCompleted | RunFailed) for event in events)
+    if n_ended <= LEARNT_RUNS:
+        return _evenly(_telling(events), most)
+    batches = [i for i, event in enumerate(events) if isinstance(event, BatchSuggested)]
+    return _evenly(batches, min(most, FEW_POINTS))
 
 
 def _telling(events: Sequence[Event]) -> list[int]:
