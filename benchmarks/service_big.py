@@ -299,7 +299,9 @@ PAGES = """
 import json, os, resource, sys, time
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
+from assistant.service.browser_access import AccessPolicy, BrowserAccess
 from assistant.ui import state
+BrowserAccess(None, AccessPolicy(), "")  # as in use: pages without access control show nothing
 script, experiment, names = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
 sys.argv = ["streamlit_app.py"]
 found = {}
@@ -310,6 +312,7 @@ for name in ["overview", *names]:
     cpu, at = time.process_time(), time.perf_counter()
     page.run()
     assert not page.exception, [each.value for each in page.exception]
+    assert not page.error, [each.value for each in page.error]
     title = f"page {name}" if f"first page" in found else "first page"
     found[title] = {"s": time.perf_counter() - at, "cpu_s": time.process_time() - cpu,
         "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
