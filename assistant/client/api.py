@@ -117,7 +117,7 @@ class StoredExperimentAnswer(ServiceAnswer):
     name: str
     opened_s: float
     events: Annotated[int, Field(ge=0)]
-    tags: tuple[str, ...] = ()
+    tags: list[str] = Field(default_factory=list)
 
 
 class RunOutputAnswer(ServiceAnswer):
@@ -472,7 +472,9 @@ class HttpStore:
         with self._link.reading():
             entries = _ENTRIES.validate_python(reply)
         return tuple(
-            StoredExperiment(entry.experiment, entry.name, entry.opened_s, entry.events, entry.tags)
+            StoredExperiment(
+                entry.experiment, entry.name, entry.opened_s, entry.events, tuple(entry.tags)
+            )
             for entry in entries
         )
 

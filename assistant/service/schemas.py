@@ -19,7 +19,6 @@ from assistant.core.bounds import (
     DURATION_S,
     INITIAL,
     MOMENT_S,
-    PRIORITY,
     REGION_WEIGHT,
     RUNS,
     VALUE,
@@ -118,7 +117,7 @@ class ReplicateIn(RequestBody):
 class PriorityIn(RequestBody):
     """New priority of a waiting run: a number, or ``first`` to start before all others."""
 
-    priority: Annotated[float, PRIORITY] | Literal["first"]
+    priority: Number | Literal["first"]
 
 
 class ReasonIn(RequestBody):

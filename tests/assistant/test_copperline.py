@@ -162,7 +162,7 @@ def test_what_is_wrong_is_said_in_one_sentence_and_changes_nothing() -> None:
         ({"space": [1, 2], "minimise": "a"}, "levels by parameter name"),
         ({"space": {"x": 5}, "minimise": "a"}, "has levels 5"),
         ({"space": {"x": {"low": 1}}, "minimise": "a"}, "parameter 'x' are wrong"),
-        ({"space": {"x": [1]}, "minimise": "a", "runs": 0}, "at least 1 run"),
+        ({"space": {"x": [1]}, "minimise": "a", "runs": 0}, "a whole number from 1 to"),
         ({"space": {"x": [1]}, "minimise": "a", "also": "cost"}, "'maximise accuracy'"),
         ({"space": {"x": [1]}, "minimise": "a", "strategy": "graps"}, "did you mean 'grasp'"),
         ({"space": {"x": [1]}, "minimise": "a", "warnings": "wait"}, "accept or ignore"),

@@ -279,7 +279,7 @@ def test_what_cannot_be_started_is_refused_before(hooks: HookCommands, words: st
         ({"on_finish": [1]}, "'hooks.on_finish.0'"),
         ({"on_finished": ["x"]}, "did you mean 'on_finish'"),
         ({"timeout": "2d"}, "less than or equal to 86400"),
-        ({"timeout": 0}, "greater than 0"),
+        ({"timeout": 0}, "above 0"),
     ],
 )
 def test_a_table_of_hooks_is_read_strictly(table: dict[str, object], words: str) -> None:

@@ -178,8 +178,12 @@ def test_no_run_left_is_said_and_no_chance(session: Session) -> None:
     ("change", "error", "said"),
     [
         ({"max_runs": 19}, ExperimentError, "20 runs are used already"),
-        ({"max_runs": "a"}, SettingsError, "max_runs is a number or None, not 'a'"),
-        ({"goal": "low"}, SettingsError, "goal is a number or None, not 'low'"),
+        (
+            {"max_runs": "a"},
+            SettingsError,
+            "the budget of runs must be a whole number from 1 to 1,000,000,000, not 'a'",
+        ),
+        ({"goal": "low"}, SettingsError, "the goal must be a number from"),
         ({"exploitation": 1.5}, SettingsError, "share from 0 to 1"),
         ({"max_cost": 5.0}, SettingsError, "needs a tariff"),
         ({"strategy": "grap"}, StrategyError, "did you mean 'grasp'"),
@@ -188,7 +192,7 @@ def test_no_run_left_is_said_and_no_chance(session: Session) -> None:
         ({"close": [("mode", "bad"), ("mode", "good")]}, SpaceError, "mode"),
         ({"weights": [(1, 2.0)]}, ExperimentError, "set an exploitation level first"),
         ({"exploitation": 0.5, "weights": [(99, 2.0)]}, ExperimentError, "no region 99"),
-        ({"exploitation": 0.5, "weights": [(1, -1.0)]}, SettingsError, "from 0 on"),
+        ({"exploitation": 0.5, "weights": [(1, -1.0)]}, SettingsError, "from 0 to"),
     ],
 )
 def test_what_would_be_refused_is_refused(

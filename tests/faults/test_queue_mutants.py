@@ -76,7 +76,9 @@ MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         (QUEUE, "steady_s: Callable[[], float] = time.monotonic,", "steady_s: object = None,"),
         (QUEUE, "self._steady_s = steady_s", "self._steady_s = self._clock.now_s"),
     ),
-    "nothing expires at a claim": ((QUEUE, "            self._expire()\n", ""),),
+    "nothing expires at a claim": (
+        (QUEUE, "        self._expire()\n        earlier", "        earlier"),
+    ),
     "the priority of the first claim is kept": (
         (
             STORE,

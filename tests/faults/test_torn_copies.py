@@ -92,7 +92,7 @@ def older(path: Path) -> tuple[object, ...]:
     journal = world.store.load("hills")
     world.store.close()
     old = sqlite3.connect(path)
-    for table in ("reply", "lease", "attempt", "run", "experiment"):
+    for table in ("output", "reply", "lease", "attempt", "run", "experiment"):
         old.execute(f"DROP TABLE {table}")
     old.execute("ALTER TABLE event DROP COLUMN digest")
     old.execute("PRAGMA user_version = 1")

@@ -193,11 +193,11 @@ odd = st.sampled_from([0.0, 1e-12, 1.0, 60.0, 1e7, 1e9, 1e300, math.inf, math.na
     goal=st.none() | st.floats(-1e12, 1e12),
     limits=st.tuples(
         st.none() | st.integers(30, 10**6),
-        st.none() | st.floats(1.0, 1e18),
+        st.none() | st.floats(1.0, 1e11),
         st.none() | st.floats(0.01, 1e15),
     ),
 )
-@example([100.0] * 12 + [1.0] * 10, [math.inf] * 25, 2, 0.0, 0.0, (30, 1e12, 1.0))
+@example([100.0] * 12 + [1.0] * 10, [math.inf] * 25, 2, 0.0, 0.0, (30, 1e11, 1.0))
 def test_any_journal_gives_numbers_or_a_sentence(
     results: list[float | None],
     durations: list[float],
@@ -458,7 +458,7 @@ def test_the_end_under_a_strategy_that_was_not_measured_is_unknown() -> None:
 
 def test_a_limit_of_cost_that_nothing_comes_near() -> None:
     bowl = Bowl()
-    sla = Sla(max_cost=1e308, tariff=Tariff("EUR", per_hour=1e-9))
+    sla = Sla(max_cost=1e15, tariff=Tariff("EUR", per_hour=1e-9))
     session = open_session(bowl, store=MemoryStore(), sla=sla, strategy="random")
     session.submit(session.suggest(3))
     session.run_queued(SerialExecutor(bowl))

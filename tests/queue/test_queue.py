@@ -205,7 +205,7 @@ def test_a_change_of_priority_holds_from_the_next_claim_on(
     assert taken(queue).run_id == 2
     with pytest.raises(ExperimentError, match="run 1 is running; only a waiting run can be given"):
         session.reprioritise(1, 1.0)
-    with pytest.raises(ExperimentError, match="a priority is a number from"):
+    with pytest.raises(ExperimentError, match="a priority must be a number from"):
         session.reprioritise(2, float("nan"))
 
 

@@ -103,9 +103,10 @@ def emptied(real: Real) -> Real:
     store = real.service.store
     with real.service._loading:
         with store.transaction("normal") as connection:
-            for table in ("lease", "attempt", "reply", "run", "experiment", "event"):
+            for table in ("lease", "attempt", "reply", "output", "run", "experiment", "event"):
                 connection.execute(f"DELETE FROM {table}")
         real.service._sessions.clear()
+        real.service._views._views.clear()
         store._known.cache_clear()
     real.lines.seek(0)
     real.lines.truncate()

@@ -183,7 +183,9 @@ def old(path: Path) -> None:
     change(path, "CREATE TABLE old AS SELECT 1")
     connection = sqlite3.connect(path)
     connection.executescript(
-        "DROP TABLE old; ALTER TABLE event DROP COLUMN digest; PRAGMA user_version = 2"
+        "DROP TABLE old; DROP TABLE output; ALTER TABLE experiment DROP COLUMN tags;"
+        "ALTER TABLE experiment DROP COLUMN deleted; ALTER TABLE event DROP COLUMN digest;"
+        "PRAGMA user_version = 2"
     )
     connection.close()
 

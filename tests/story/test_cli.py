@@ -354,7 +354,7 @@ BAD_FILES = {
     "nested to hurt": ("a = " + "[" * 5000, "not TOML"),
     "a number to hurt": ("runs = " + "9" * 5000, "not TOML"),
     "a list for a table": ("application = [1]", "application"),
-    "a text for the strategy": ('strategy = "random"', "strategy"),
+    "a number for the strategy": ("strategy = 5", "strategy"),
     "a number for a list": ("exclude = 5", "exclude"),
     "an option called self": ("[strategy]\nself = 1", "self"),
     "two goals": ('[objective]\nminimise = "a"\nmaximise = "b"', "only one of"),

@@ -234,7 +234,8 @@ async def events(
     lines = await run_in_threadpool(store.lines, experiment, since, limit)
     following = since + len(lines)
     length = await run_in_threadpool(store.length, experiment)
-    body = f'{{"events":[{",".join(lines)}],"next":{following},"more":{_word(following < length)}}}'
+    more = _word(bool(lines) and following < length)  # one may have been appended meanwhile
+    body = f'{{"events":[{",".join(lines)}],"next":{following},"more":{more}}}'
     return Response(body, media_type="application/json")
 
 
