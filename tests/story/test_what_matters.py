@@ -96,10 +96,10 @@ def test_terminal_browser_report_and_api_agree(
 
     # browser: Overview, the headline of Effects, its table and its charts
     said = " ".join(block.value for block in staged(overview.page, session).markdown)
-    assert f"**What matters**: {ranking.sentence.partition('. ')[0].rstrip('.')}." in said
+    assert f"**What matters**: {ranking.headline}" in said
     drawn = staged(effects.page, session)
     blocks = [block.value for block in drawn.markdown]
-    assert blocks[0] == f"**{ranking.sentence}**"
+    assert blocks[0] == f"**{ranking.headline}**"
     charts = [block for block in blocks if " · range " in block]
     assert charts == [f"**{name}** · range {size} (95 %: {text})" for name, size, text in rows]
     table = drawn.dataframe[0].value

@@ -132,7 +132,7 @@ def test_what_another_program_did_meanwhile_is_seen(opened: NewExperiment, store
 
 def test_an_interrupted_program_is_taken_over(opened: NewExperiment, store: Path) -> None:
     opened.session.submit(opened.session.initial_evaluation(3))
-    execution._start_next(opened.session._event_log)
+    execution.start_next(opened.session._event_log)
     page = at_page(opened.session.id)
     assert "Paused: the process that executed 1 run has ended." in shown(page)
     page = until_done(press(page, "start-runs"), store)

@@ -109,7 +109,7 @@ def test_without_a_goal_no_chance_is_told_outside_of_the_diagnostics(store: Path
     assert not page.exception
     text = " ".join((*lines(page), *(caption.value for caption in page.caption)))
     assert "Chance that the budget suffices: " in text
-    assert "By the paper's rule (uncalibrated)" in text
+    assert "Copper's rule (not calibrated)" in text
     table = next(f.value for f in page.dataframe if "further runs" in f.value)
     assert list(table["further runs"])[-1] == 44
 

@@ -433,16 +433,20 @@ def test_a_log_is_read_once_however_much_is_changed(
     assert len(reads) == 2, "another file of that name is another table"
 
 
-@pytest.mark.parametrize(
-    ("exclude", "said"),
-    [("x < 4 or y < 4", "Only one combination is"), ("x > 0", "No combination")],
-)
 def test_a_space_with_nothing_to_try_is_told_at_once(
-    store: Path, opened: list[NewExperiment], table: Path, exclude: str, said: str
+    store: Path, opened: list[NewExperiment], table: Path
 ) -> None:
-    page = begun(store, opened, Form("table", str(table), exclude=exclude))
-    assert said in page.warning[0].value
+    page = begun(store, opened, Form("table", str(table), exclude="x < 4 or y < 4"))
+    assert "Only one combination is" in page.warning[0].value
     assert "widest job" not in page.warning[0].value
+
+
+def test_a_condition_that_excludes_all_is_refused_beside_its_field(
+    store: Path, opened: list[NewExperiment], table: Path
+) -> None:
+    page = begun(store, opened, Form("table", str(table), exclude="x > 0"))
+    page = at(page, "Parameters")
+    assert any("'x > 0'" in one.value for one in page.error)
 
 
 def test_every_term_of_the_agreement_is_a_field(

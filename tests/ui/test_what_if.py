@@ -318,7 +318,11 @@ def test_every_chart_says_in_words_what_it_shows(
     ("name", "value", "told"),
     [
         ("budget", 19, "A budget of 19 is too small: 20 runs are used already."),
-        ("budget", -3, "The budget must be at least 1 run, not -3."),
+        (
+            "budget",
+            -3,
+            "The budget of runs must be a whole number from 1 to 1,000,000,000, not -3.",
+        ),
         ("budget", None, "To remove a limit, use *Steering*."),
         ("goal", "low", "'low' is not a number"),
         ("goal", "1,000", "no commas"),
@@ -348,7 +352,7 @@ def test_a_weight_below_nothing_is_refused(session: Session) -> None:
     weight = next(one for one in page.number_input if "Weight of region 1" in one.label)
     weight.set_value(-1.0).run()
     assert [one.value for one in page.error] == [
-        "The weight of a region is a number from 0 on, not -1.0."
+        "The weight of a region must be a number from 0 to 1,000,000, not -1.0."
     ]
 
 
