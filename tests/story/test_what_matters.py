@@ -100,8 +100,8 @@ def test_terminal_browser_report_and_api_agree(
     drawn = staged(effects.page, session)
     blocks = [block.value for block in drawn.markdown]
     assert blocks[0] == f"**{ranking.headline}**"
-    charts = [block for block in blocks if " · range " in block]
-    assert charts == [f"**{name}** · range {size} (95 %: {text})" for name, size, text in rows]
+    charts = [block for block in blocks if "** · " in block]
+    assert charts == [f"**{name}** · {size}" for name, size, _ in rows]
     table = drawn.dataframe[0].value
     assert list(table[["parameter", "range", "95 % interval"]].itertuples(index=False)) == rows
     shares = next(frame.value for frame in drawn.dataframe if "explains" in frame.value)
