@@ -41,16 +41,16 @@ IN_THE_DARK: tuple[tuple[str, str], ...] = (
 )
 
 MAIN: Mapping[str, str | re.Pattern[str]] = {
-    "/": re.compile("^Open "),
+    "/": "Start the example",
     "/new": "Next",
     "/workload": "Tune the scheduler for this log",
     "/platform": "Play",
     "/agents": "Play",
-    "overview": "Decide on the suggestions",
-    "suggestions": re.compile("^(Accept|Submit)"),
-    "queue": "Decide on the suggestions",
-    "what-if": "Decide on the suggestions",
-    "space": "Decide on the suggestions",
+    "overview": "Start",
+    "suggestions": re.compile("^Submit"),
+    "queue": "Start",
+    "what-if": "Start",
+    "space": "Start",
     "effects": re.compile("^Add th"),
     "run": "Good",
     "steering": "Use this strategy from now on",
