@@ -21,10 +21,20 @@ _LOG_S = (
     1, 2, 5, 10, 30, _MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR,
     2 * _HOUR, 5 * _HOUR, 10 * _HOUR, _DAY, 2 * _DAY, 5 * _DAY,
 )  # fmt: skip
+
+
+def _whole_and_rest(divisor_s: int, unit: str, rest_s: int, rest_unit: str) -> str:
+    """Return the Vega expression of a duration in two units, such as "1 h 20 min"."""
+    rest = f"round((abs(datum.value) % {divisor_s}) / {rest_s})"
+    whole = f"format((datum.value - datum.value % {divisor_s}) / {divisor_s}, ',') + ' {unit}'"
+    return f"{whole} + ({rest} > 0 ? ' ' + {rest} + ' {rest_unit}' : '')"
+
+
 _TIME_LABEL = (
-    "datum.value === 0 ? '0' : abs(datum.value) >= 86400 ? format(datum.value / 86400, ',.4~r') + "
-    "' d' : abs(datum.value) >= 3600 ? format(datum.value / 3600, '.4~r') + ' h' : "
-    "abs(datum.value) >= 60 ? format(datum.value / 60, '.4~r') + ' min' : "
+    "datum.value === 0 ? '0' : "
+    f"abs(datum.value) >= 86400 ? {_whole_and_rest(86_400, 'd', 3_600, 'h')} : "
+    f"abs(datum.value) >= 3600 ? {_whole_and_rest(3_600, 'h', 60, 'min')} : "
+    f"abs(datum.value) >= 60 ? {_whole_and_rest(60, 'min', 1, 's')} : "
     "format(datum.value, '.4~r') + ' s'"
 )
 
