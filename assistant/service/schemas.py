@@ -19,6 +19,7 @@ from assistant.core.bounds import (
     DURATION_S,
     INITIAL,
     MOMENT_S,
+    PRIORITY,
     REGION_WEIGHT,
     RUNS,
     VALUE,
@@ -43,6 +44,13 @@ Count = Annotated[int, BATCH]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Moment = Annotated[float, MOMENT_S]
 Share = Annotated[float, Field(ge=0, le=1)]
+Priority = Annotated[  # the command refuses what is beyond, with the sentence of every shell
+    float,
+    Field(
+        allow_inf_nan=False,
+        json_schema_extra={"minimum": PRIORITY.low, "maximum": PRIORITY.high},
+    ),
+]
 MeasureIn = float | int | None | Annotated[list[Number], Field(max_length=100_000)]
 Place = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[int, Field(ge=1, le=10**9)]
@@ -117,7 +125,7 @@ class ReplicateIn(RequestBody):
 class PriorityIn(RequestBody):
     """New priority of a waiting run: a number, or ``first`` to start before all others."""
 
-    priority: Number | Literal["first"]
+    priority: Priority | Literal["first"]
 
 
 class ReasonIn(RequestBody):

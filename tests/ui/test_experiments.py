@@ -185,6 +185,16 @@ def test_the_rows_say_how_far_each_is(store: Path, service: House, table: Path) 
     assert "What do you want to tune next?" in [one.value for one in page.subheader]
 
 
+def test_a_name_is_never_markup(store: Path, service: House, table: Path) -> None:
+    one = opened(store, table, "<img src=x onerror=y>")
+    for x in (1, 2):
+        one.session.include({"x": x, "y": 1})
+    one.session.run_queued(SerialExecutor(one.application))
+    bodies = [str(html.proto.body) for html in drawn(store, service).get("html")]
+    assert any("&lt;img src=x" in body for body in bodies)
+    assert not any("<img src=x" in body for body in bodies)
+
+
 def test_one_is_opened_by_a_click_on_its_name(store: Path, service: House, table: Path) -> None:
     for name in ("a", "b", "c"):
         opened(store, table, name)
