@@ -371,8 +371,8 @@ def measure_big(options: argparse.Namespace, record: Record, folder: Path) -> No
         store.close()
         return {"s": time.perf_counter() - began_s, "n_events": n_events}
 
-    if not path.exists():
-        record.body["steps"].pop("big, made", None)  # the folder of a resumed benchmark is new
+    if "big, made" in record.body["steps"] and not path.exists():
+        made()  # the folder of a resumed benchmark is new
     making = record.step("big, made", made)
     found: dict[str, Any] = record.step("big, one by one", lambda: one_by_one(path, n_runs))
     found = found | record.step("big, report", lambda: in_a_process(REPORT, str(path), NAME))

@@ -44,7 +44,7 @@ def test_a_person_compares_marks_saves_and_runs_failures_again(
     store, license_file = tmp_path / "store.db", tmp_path / "license"
     first = program(store, "short", license_file, 5)
     long = program(store, "long", license_file, 9)
-    with kept_up(store, repository) as up, browsing() as opened:
+    with kept_up(store, repository) as up, browsing(up.address) as opened:
         person = Screen(opened(), up.url)
         page = person.page
 
