@@ -112,6 +112,7 @@ def test_list_page_terminal_api_and_report_say_the_same(
         for at in ("overview", "queue", "report"):
             page = go(page, at)
             assert words in shown(page)
+            assert step is not NextStep.WORKER or f"** {step}" in shown(page), "no button says it"
             assert not any(said in shown(page) for said in ("Auto-steering ended", "Ready"))
         page = go(page, "overview")
         pressable = {"pause-runs", "start-runs", "next-step"}
