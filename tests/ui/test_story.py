@@ -14,12 +14,14 @@ import pytest
 from assistant import RunState, Session, load_session
 from assistant.config.snapshot import config_snapshot, open_sweep
 from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.events import RunSubmitted, WarningAnswered
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import SqliteStore
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import open_from
 from benchmarks.browsing import KeptUp, browsing, kept_up
 from benchmarks.screen import Screen
+from sim.api import default_workload, write_swf
 
 pytestmark = pytest.mark.browser
 
@@ -96,6 +98,83 @@ def gated(store: Path, gate: Path) -> Session:
     session = open_sweep(built, SqliteStore(store), "gated", config_snapshot(said, ()))
     session.submit(session.initial_evaluation(6))
     return session
+
+
+@pytest.mark.soak
+def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    log = tmp_path / "cluster.swf"
+    write_swf(default_workload(3, 200), log)
+    with looking(up) as screen:
+        person = screen()
+        page = person.page
+        person.goto()
+        person.says("What do you want to tune?")
+        person.press("Enter a path")
+        page.get_by_label("Path of the log").wait_for()
+        person.fill("Path of the log", "nowhere.swf")
+        person.says("nowhere.swf")
+        page.locator("input[type=file]").set_input_files(log)
+        person.says("3,520 combinations of 3 parameters")
+        page.get_by_text("Objective and goal").click()
+        person.says("Goal: value to reach")
+        person.fill("Budget of runs", "24")
+        person.fill("Goal: value to reach", "1")
+        page.get_by_text("Auto-steering: Copperline chooses and starts them").click()
+        page.get_by_text("Strategy, seed, runs at once").click()
+        person.says("Seed of all random choices")
+        person.choose("Strategy", "random")
+        person.choose("Strategy", "copper")
+        person.fill("Seed of all random choices", "3")
+        person.press("Try one run")
+        person.says("The current configuration was run once. Nothing was stored.")
+        person.says(re.compile("3,361 allowed. 24 runs .*take "))
+        assert SqliteStore(store).experiments() == ()
+        person.press("Start the experiment")
+        person.says("1 of 24", exact=True)
+
+        person.press("Choose the next runs")
+        person.fill("How many", "9")
+        person.press("Suggest the first runs")
+        page.get_by_role("button", name=submit(9)).wait_for()
+        person.toggle(LIST, "take", 1, page.get_by_role("button", name=submit(8)))
+        procs = person.cell(LIST, "small_procs", 2).text_content()
+        changed = page.get_by_text("No. 3 with your changes")
+        person.edit(LIST, "small_procs", 2, "57" if procs != "57" else "63", changed)
+        person.press(submit(8))
+        person.says("8 runs submitted.")
+        person.says("9 of 24 runs")
+        for done in (13, 17):
+            person.fill("How many", "4")
+            person.press("Suggest")
+            person.press(submit(4))
+            person.says(f"{done} of 24 runs")
+        person.press("Suggest")
+        person.says("Very likely to miss")
+        person.press("Accept 1")
+        person.says("Accepted. The suggestions below are new.")
+        page.get_by_role("button", name=submit(4)).wait_for()
+
+        person.menu("Overview", "overview")
+        person.open_part("Rate a result", person.button("Good"))
+        person.press("Good")
+        person.says("is good.")
+        person.menu("Report", "report")
+        person.says("Current and best")
+        with page.expect_download() as download:
+            person.press("Download the report (HTML)")
+        report = tmp_path / "report.html"
+        download.value.save_as(report)
+
+        alone = screen().page
+        alone.context.set_offline(True)
+        alone.goto(report.as_uri())
+        alone.locator("#answer strong").wait_for()
+        assert alone.locator("#progress svg").is_visible()
+    session = latest(store)
+    sources = [event.source for event in session.events() if isinstance(event, RunSubmitted)]
+    assert sources[:9].count("edited") == 1
+    assert any(run.good for run in session.experiment.runs)
+    assert any(isinstance(event, WarningAnswered) for event in session.events())
 
 
 @pytest.mark.soak
