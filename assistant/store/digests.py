@@ -52,8 +52,20 @@ def digest_before(connection: sqlite3.Connection, experiment_id: str, position: 
     return bytes(row[0])
 
 
+def _is_sound(
+    before: bytes, experiment_id: object, position: object, body: object, digest: object
+) -> bool:
+    """Return whether an event has its digest; columns of a damaged file may hold anything."""
+    return (
+        isinstance(experiment_id, str)
+        and isinstance(position, int)
+        and isinstance(body, bytes)
+        and digest == event_digest(before, experiment_id, position, body)
+    )
+
+
 def checked(
-    rows: list[tuple[int, bytes, bytes | None]], before: bytes, experiment_id: str, first: int
+    rows: list[tuple[int, bytes, bytes]], before: bytes, experiment_id: str, first: int
 ) -> list[str]:
     """Return the bodies of consecutive events, or raise DamagedEventError for the first wrong one.
 
@@ -65,7 +77,7 @@ def checked(
     """
     bodies = []
     for expected, (position, body, digest) in enumerate(rows, first):
-        if position != expected or digest != event_digest(before, experiment_id, position, body):
+        if position != expected or not _is_sound(before, experiment_id, position, body, digest):
             raise damaged(experiment_id, expected)
         before = digest
         bodies.append(body.decode())
@@ -81,6 +93,8 @@ def add_digests(connection: sqlite3.Connection) -> None:
     for experiment_id, events in groupby(rows, itemgetter(0)):
         digest, updates = FIRST, []
         for _, position, body in events:
+            if not (isinstance(experiment_id, str) and isinstance(body, bytes)):
+                raise damaged(str(experiment_id), position)
             digest = event_digest(digest, experiment_id, position, body)
             updates.append((digest, experiment_id, position))
         connection.executemany(
@@ -100,11 +114,11 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
         before, expected, sound = FIRST, 0, True
         for _, position, body, digest in events:
             sound = sound and position == expected
-            if sound and digest == event_digest(before, experiment_id, position, body):
+            if sound and _is_sound(before, experiment_id, position, body, digest):
                 before, expected = digest, expected + 1
             else:
                 sound = False
-        if not sound or expected < n_stored:
+        if not sound or expected != n_stored:
             yield str(damaged(experiment_id, expected))
     for experiment_id, n_stored in lengths.items():
         if n_stored:

@@ -394,6 +394,23 @@ def check_position(experiment_id: str, position: int, length: int) -> None:
     )
 
 
+def _entry(
+    experiment_id: object, name: object, opened_s: object, n_events: object, tags: object
+) -> StoredExperiment:
+    """Return an entry of the list of experiments; raise ValueError if the columns are damaged."""
+    labels = json.loads(tags) if isinstance(tags, str) else None
+    if (
+        isinstance(experiment_id, str)
+        and isinstance(name, str)
+        and isinstance(opened_s, int | float)
+        and isinstance(n_events, int)
+        and isinstance(labels, list)
+        and all(isinstance(label, str) for label in labels)
+    ):
+        return StoredExperiment(experiment_id, name, opened_s, n_events, tuple(labels))
+    raise ValueError("a column of another type")
+
+
 def unknown_experiment(experiment_id: str, stored_ids: Sequence[str]) -> StoreError:
     """Build the error for an experiment that is not stored, naming up to 10 stored ones."""
     names = ", ".join(sorted(stored_ids)[:10]) if stored_ids else "none is stored"
@@ -664,7 +681,8 @@ class SqliteStore:
             length = self._length(experiment_id)  # first, as another process may append meanwhile
             if not length:
                 stored_ids = self.connection.execute("SELECT id FROM experiment")
-                raise unknown_experiment(experiment_id, [name for (name,) in stored_ids])
+                names = [name for (name,) in stored_ids if isinstance(name, str)]
+                raise unknown_experiment(experiment_id, names)
             rows = self.connection.execute(
                 "SELECT position, CAST(body AS BLOB), digest FROM event"
                 " WHERE experiment_id = ? AND position >= ? ORDER BY position LIMIT ?",
@@ -684,10 +702,10 @@ class SqliteStore:
                 " ORDER BY opened_s DESC, rowid",
                 (deleted,),
             ).fetchall()
-        return tuple(
-            StoredExperiment(name_id, name, opened_s, n_events, tuple(json.loads(tags)))
-            for name_id, name, opened_s, n_events, tags in rows
-        )
+            try:
+                return tuple(_entry(*row) for row in rows)
+            except (ValueError, RecursionError) as error:
+                raise self._damaged_list() from error
 
     def save_output(self, experiment_id: str, run_id: int, output: RunOutput) -> None:
         """Store the output of a run, in place of that of an earlier attempt."""
@@ -806,7 +824,15 @@ class SqliteStore:
         row = self.connection.execute(
             "SELECT n_events FROM experiment WHERE id = ?", (experiment_id,)
         ).fetchone()
-        return 0 if row is None else int(row[0])
+        if row is not None and not isinstance(row[0], int):
+            raise self._damaged_list()
+        return 0 if row is None else row[0]
+
+    def _damaged_list(self) -> StoreError:
+        return StoreError(
+            f"the store '{self._path}' cannot be used: its list of experiments is damaged; restore "
+            "a backup"
+        )
 
     def _at(self, experiment_id: str, column: Literal["space_at", "sla_at"]) -> int:
         with self.errors():

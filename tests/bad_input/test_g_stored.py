@@ -74,6 +74,10 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "G96 an event of a newer version": (
         changed("UPDATE event SET body = replace(body, '\"v\": 2', '\"v\": 9')"), "newer one that"),
+    "G96 tags that are no JSON": (
+        changed("UPDATE experiment SET tags = '{'"), "list of experiments is damaged"),
+    "G96 tags that are numbers": (
+        changed("UPDATE experiment SET tags = '[1]'"), "list of experiments is damaged"),
     "G96 an event that is none": (changed("UPDATE event SET body = '[]'"), "not an event"),
     "G96 NaN in an event": (
         changed("UPDATE event SET body = replace(body, '1000001.0', '1e999') WHERE position = 0"),
