@@ -39,13 +39,12 @@ from assistant.store.event_store import Durability, SqliteStore
 from assistant.store.queue import RunQueue
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.service_big import measure_big
-from benchmarks.service_http import measure_http
+from benchmarks.service_http import append_in_parts, measure_http
 from strategies import Configuration, Parameter, ParameterSpace
 
 NAME = "runs"
 SPACE = ParameterSpace(tuple(Parameter(f"p{i}", tuple(range(20))) for i in range(4)))
 LEASE_S = 600.0
-AT_ONCE = 5_000
 DURABILITIES: Sequence[Durability] = ("normal", "full")
 PROCESSES = (1, 8)
 CHILD = Path(__file__).with_name("peers") / "queue_child.py"
@@ -71,8 +70,7 @@ def store_with(path: Path, n_queued: int, n_completed: int = 0) -> SqliteStore:
         None,
         "",
     )
-    store.append(NAME, 0, [opened])
-    events: list[Event] = []
+    events: list[Event] = [opened]
     for number in range(1, n_completed + n_queued + 1):
         levels = tuple(number // 20**i % 20 for i in range(4))
         configuration = Configuration(levels, SPACE.lineage)
@@ -80,12 +78,7 @@ def store_with(path: Path, n_queued: int, n_completed: int = 0) -> SqliteStore:
         if number <= n_completed:
             outcome = Outcome({"loss": 1.0}, 1.0, -1.0, True, 0.0)
             events += [RunStarted(0.0, number), RunCompleted(0.0, number, outcome, 1.0)]
-        if len(events) >= AT_ONCE:
-            store.append(NAME, store.length(NAME), events)
-            events = []
-    if events:
-        store.append(NAME, store.length(NAME), events)
-    RunQueue(store).set_active(NAME, True)
+    append_in_parts(store, NAME, events)
     return store
 
 

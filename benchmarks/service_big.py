@@ -47,9 +47,8 @@ from assistant.core.events import (
 from assistant.core.run import Outcome
 from assistant.core.sla import Steering, WarningPolicy
 from assistant.store.event_store import SqliteStore
-from assistant.store.queue import RunQueue
 from benchmarks.harness import Record, table
-from benchmarks.service_http import NAME, TOKEN, Wire, served
+from benchmarks.service_http import NAME, TOKEN, Wire, append_in_parts, served
 from strategies import Configuration, Parameter, ParameterSpace, Suggestion
 
 SPACE = ParameterSpace(
@@ -63,7 +62,6 @@ SEED = 1
 BATCH = 100
 EVERY_FAILED, EVERY_REPLICATE = 33, 50
 QUEUED = 2_000
-AT_ONCE = 5_000
 VIEWERS, WORKERS = 200, 2
 LOOK_EVERY_S = 1.0
 AT = f"/v1/experiments/{NAME}"
@@ -97,12 +95,7 @@ def big_store(path: Path, n_runs: int, n_queued: int = QUEUED) -> SqliteStore:
         )
         if i < n_runs:
             events += _ended(float(i), number, configuration, float(noise[i]))
-        if len(events) >= AT_ONCE:
-            store.append(NAME, store.length(NAME), events)
-            events = []
-    if events:
-        store.append(NAME, store.length(NAME), events)
-    RunQueue(store).set_active(NAME, True)
+    append_in_parts(store, NAME, events)
     return store
 
 

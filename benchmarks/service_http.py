@@ -29,7 +29,9 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from assistant.core.events import Event
 from assistant.store.event_store import SqliteStore
+from assistant.store.queue import RunQueue
 from benchmarks.harness import Record, table
 
 NAME = "runs"
@@ -38,6 +40,7 @@ LEASE_S = 600.0
 TOKEN = "0123456789abcdef" * 4
 PEOPLE_PAUSE_S = 0.05
 PATIENCE_S = 120.0
+AT_ONCE = 5_000  # Events of one append
 Make = Callable[[Path, int, int], SqliteStore]
 """Makes a store with one active experiment called `NAME`: so many runs wait, so many are over."""
 
@@ -56,6 +59,13 @@ server = HttpServer(service.asgi, bind(), log, drain=service.context.drain)
 print(server.url, flush=True)
 server.run()
 """  # noqa: E501
+
+
+def append_in_parts(store: SqliteStore, name: str, events: Sequence[Event]) -> None:
+    """Append the events of a new experiment, some at once, and let workers take its runs."""
+    for start in range(0, len(events), AT_ONCE):
+        store.append(name, start, events[start : start + AT_ONCE])
+    RunQueue(store).set_active(name, True)
 
 
 @dataclass(frozen=True)

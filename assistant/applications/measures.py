@@ -152,7 +152,7 @@ class Patterns:
                     raise RunError(f"the measure '{name}' is {error}") from None
         return measures
 
-    def seen(self, text: str, limit_s: float) -> dict[str, float]:
+    def matches(self, text: str, limit_s: float) -> dict[str, float]:
         """Return the last number of each measure in an intermediate output.
 
         Matching ends after ``limit_s`` seconds, with the numbers until there.
@@ -529,5 +529,5 @@ class MeasureFollower:
 
     def _last_matches(self, text: str) -> Mapping[str, Measure]:
         if self._patterns is not None:
-            self._matched.update(self._patterns.seen(text, REPORT_S))
+            self._matched.update(self._patterns.matches(text, REPORT_S))
         return dict(self._matched)

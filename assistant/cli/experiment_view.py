@@ -336,13 +336,18 @@ def print_warning(experiment: Experiment, console: Console, store: Path | None) 
     console.print(f"{step} with: {answer}", soft_wrap=True)
 
 
-def stored_state(session: ExperimentQueries, store: Path | None) -> ExperimentState:
-    """Return the present state of a stored experiment, whoever executes its runs."""
+def stored_execution(experiment_id: str, store: Path | None) -> ExecutionStatus:
+    """Return who executes the runs of a stored experiment."""
     opened = open_store(existing(store), take_key=False)
     try:
-        execution = opened.execution(session.id)
+        return opened.execution(experiment_id)
     finally:
         opened.close()
+
+
+def stored_state(session: ExperimentQueries, store: Path | None) -> ExperimentState:
+    """Return the present state of a stored experiment, whoever executes its runs."""
+    execution = stored_execution(session.id, store)
     return experiment_state(session.experiment, session.now_s(), execution)
 
 

@@ -467,8 +467,8 @@ class HttpStore:
 
     def experiments(self, *, deleted: bool = False) -> tuple[StoredExperiment, ...]:
         """Return the stored experiments, newest first; raise ServiceError if no reply comes."""
-        asked = {"deleted": "true"} if deleted else {}
-        reply = self._link.get("/v1/experiments", **asked)
+        query = {"deleted": "true"} if deleted else {}
+        reply = self._link.get("/v1/experiments", **query)
         with self._link.reading():
             entries = _ENTRIES.validate_python(reply)
         return tuple(

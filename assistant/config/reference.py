@@ -358,12 +358,14 @@ def _default(value: Any) -> str:
 
 def _type(described: dict[str, Any], schema: dict[str, Any]) -> str:
     if "anyOf" in described:
-        types = [_type(one, schema) for one in described["anyOf"] if one.get("type") != "null"]
+        types = [
+            _type(choice, schema) for choice in described["anyOf"] if choice.get("type") != "null"
+        ]
         return " or ".join(dict.fromkeys(types))
     if described.get("type") == "array":
         return f"list of {_plural(_type(described.get('items', {}), schema))}"
     if choices := described.get("enum") or ([described["const"]] if "const" in described else []):
-        return ", ".join(f"`{one}`" for one in choices)
+        return ", ".join(f"`{choice}`" for choice in choices)
     names = {"object": "table", "string": "text", "boolean": "`true` or `false`"}
     plain = "table" if "$ref" in described else str(described.get("type", "value"))
     return names.get(plain, plain) + _bounds(described)
@@ -380,8 +382,8 @@ def _bounds(described: dict[str, Any]) -> str:
         "exclusiveMaximum": "below",
         "maximum": "at most",
     }
-    found = [f"{word} {described[key]:,}" for key, word in words.items() if key in described]
-    return f", {', '.join(found)}" if found else ""
+    bounds = [f"{word} {described[key]:,}" for key, word in words.items() if key in described]
+    return f", {', '.join(bounds)}" if bounds else ""
 
 
 if __name__ == "__main__":

@@ -223,8 +223,8 @@ warning from 70 % of the budget on (Silva et al., section 3)."""
 def with_strategy_table(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings tables in which ``strategy = "NAME"`` is the table that it stands for."""
     strategy = tables.get("strategy")
-    named = {"strategy": {"name": strategy}} if isinstance(strategy, str) else {}
-    return {**tables, **named}
+    plain = {"strategy": {"name": strategy}} if isinstance(strategy, str) else {}
+    return {**tables, **plain}
 
 
 def with_preset(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,11 +235,11 @@ def with_preset(tables: Mapping[str, Any]) -> dict[str, Any]:
     preset = tables.get("preset")
     merged = dict(tables)
     for name, defaults in PRESETS.get(preset if isinstance(preset, str) else "", {}).items():
-        own = tables.get(name, {})
-        if isinstance(own, Mapping) and own.get("name", defaults.get("name")) == defaults.get(
+        table = tables.get(name, {})
+        if isinstance(table, Mapping) and table.get("name", defaults.get("name")) == defaults.get(
             "name"
         ):
-            merged[name] = {**defaults, **own}
+            merged[name] = {**defaults, **table}
     return merged
 
 
@@ -458,8 +458,8 @@ def _sentence(error: ValidationError) -> str:
     tail = f" (and {more} more)" if more else ""
     rejected = f", not {input_value!r}" if isinstance(input_value, bool | int | float | str) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    shown = re.escape(repr(input_value))
-    if rejected and re.search(rf"(?<![\w.,]){shown}(?![\w,])", message):  # our own sentence has it
+    quoted = re.escape(repr(input_value))
+    if rejected and re.search(rf"(?<![\w.,]){quoted}(?![\w,])", message):  # our own sentence has it
         rejected = ""
     return f"'{place}' {message}{rejected}{tail}" if place else f"{message}{tail}"
 

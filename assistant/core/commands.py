@@ -466,8 +466,8 @@ def tag_experiment(
     """
     for tag in remove:
         if tag not in experiment.tags:
-            named = ", ".join(experiment.tags) or "none"
-            raise ExperimentError(f"there is no tag '{tag}' to remove; the tags are: {named}")
+            present = ", ".join(experiment.tags) or "none"
+            raise ExperimentError(f"there is no tag '{tag}' to remove; the tags are: {present}")
     tags = dict.fromkeys(tag for tag in experiment.tags if tag not in remove)
     tags |= dict.fromkeys(_label("a tag", tag) for tag in add)
     if len(tags) > MOST_TAGS:
@@ -475,11 +475,11 @@ def tag_experiment(
     return None if tuple(tags) == experiment.tags else ExperimentTagged(now_s, tuple(tags))
 
 
-def _label(what: str, text: str) -> str:
+def _label(subject: str, text: str) -> str:
     stripped = text.strip()
     if not stripped or len(stripped) > MOST_CHARACTERS or not stripped.isprintable():
         raise ExperimentError(
-            f"{what} has 1 to {MOST_CHARACTERS} printable characters, not {text[:40]!r}"
+            f"{subject} has 1 to {MOST_CHARACTERS} printable characters, not {text[:40]!r}"
         )
     return stripped
 

@@ -85,8 +85,8 @@ class RunIndex:
         if earlier is None:
             runs = [run]
         else:
-            others = (other for other in earlier.runs if other.id != run.id)
-            runs = sorted((*others, run), key=lambda each: each.id)
+            earlier_runs = (other for other in earlier.runs if other.id != run.id)
+            runs = sorted((*earlier_runs, run), key=lambda each: each.id)
         summary = self.summaries[run.configuration] = summarise_configuration(runs)
         if summary.n > 1:
             self.replicated.add(run.configuration)

@@ -85,8 +85,8 @@ class AccessPolicy:
         A token is made if none is there. ``names`` come besides those of the environment.
         """
         token = environment.pop(TOKEN_VARIABLE, "")
-        named = environment.pop(NAMES_VARIABLE, "")
-        every = (*(name.strip() for name in named.split(",") if name.strip()), *names)
+        listed = environment.pop(NAMES_VARIABLE, "")
+        every = (*(name.strip() for name in listed.split(",") if name.strip()), *names)
         return cls(token, every) if token else cls(names=every)
 
     def as_environment(self) -> Mapping[str, str]:
@@ -121,27 +121,27 @@ class BrowserAccess:
         else:
             await answer.send(scope, receive, send)
 
-    def _answer(self, scope: Scope) -> "_Answer | None":
+    def _answer(self, scope: Scope) -> "_AccessResponse | None":
         """Return the answer to a request that does not reach the app; None if it does."""
         host = ", ".join(_values(scope, b"host"))
         if not is_own_host(scope, host, self._names):
-            return _Answer(
+            return _AccessResponse(
                 421,
                 f"This server does not have the host name {host[:100]!a}; the person who starts it "
                 "can name it with --name.",
             )
         for origin in _values(scope, b"origin"):
             if not is_own_origin(origin, host):
-                return _Answer(403, f"Pages of {origin[:100]!a} may not use this server.")
+                return _AccessResponse(403, f"Pages of {origin[:100]!a} may not use this server.")
         has_cookie = any(self._policy.admits(value) for value in _cookies(scope))
         tokens = _tokens(scope)
         if tokens and (has_cookie or any(map(self._policy.admits, tokens))):
             return self._signed_in(scope)
         if has_cookie:
             return None
-        return _Answer(403, _SIGN_IN, is_html=True)
+        return _AccessResponse(403, _SIGN_IN, is_html=True)
 
-    def _signed_in(self, scope: Scope) -> "_Answer":
+    def _signed_in(self, scope: Scope) -> "_AccessResponse":
         """Set the cookie, and lead to the same address without the token."""
         query = scope["query_string"].decode("latin-1")
         rest = "&".join(part for part in query.split("&") if part.partition("=")[0] != "token")
@@ -154,17 +154,21 @@ class BrowserAccess:
         headers: _Headers = [(b"set-cookie", cookie.encode())]
         if _values(scope, b"sec-fetch-site") in ([], ["none"], ["same-origin"]):
             headers.append((b"location", location.encode("latin-1")))
-            return _Answer(303, "Continue without the token.", headers)
+            return _AccessResponse(303, "Continue without the token.", headers)
         # After a link of another site, a browser sends no strict cookie along a redirect.
         body = _CONTINUE.format(location=html.escape(location))
-        return _Answer(200, body, headers, is_html=True)
+        return _AccessResponse(200, body, headers, is_html=True)
 
     def _with_safe_headers(self, send: Send) -> Send:
         names = {name for name, _ in SAFE_HEADERS}
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [one for one in message.get("headers", ()) if one[0].lower() not in names]
+                headers = [
+                    header
+                    for header in message.get("headers", ())
+                    if header[0].lower() not in names
+                ]
                 policy = (b"content-security-policy", self._content_policy)
                 message = {**message, "headers": [*headers, *SAFE_HEADERS, policy]}
             await send(message)
@@ -173,7 +177,7 @@ class BrowserAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _AccessResponse:
     """Answer of the access control itself, to a request or to the opening of a web socket."""
 
     status: int

@@ -31,7 +31,7 @@ INTRODUCTION = (
     "something with 507 if the disk is full. Other refusals stand with their route."
 )
 
-USUAL = {str(one) for one in (*EVERYWHERE, *BEHIND_A_TOKEN, *WITH_A_BODY, *THAT_CHANGES)}
+USUAL = {str(status) for status in (*EVERYWHERE, *BEHIND_A_TOKEN, *WITH_A_BODY, *THAT_CHANGES)}
 """Statuses of refusals that the page explains once."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -64,9 +64,9 @@ def rest_reference() -> str:
 def _operation(title: str, operation: Json) -> str:
     parts = [f"### `{title}`", _plain(operation.get("description") or operation["summary"])]
     queries = [
-        f"`{one['name']}`{_meaning(one)}"
-        for one in operation.get("parameters", [])
-        if one["in"] == "query"
+        f"`{parameter['name']}`{_meaning(parameter)}"
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == "query"
     ]
     if queries:
         parts.append(f"Query: {'; '.join(queries)}.")
@@ -84,9 +84,9 @@ def _body(operation: Json) -> str:
     content: Json = operation.get("requestBody", {}).get("content", {})
     for kind, described in content.items():
         schema = described["schema"]
-        for one in (schema, *schema.get("anyOf", [])):
-            if "$ref" in one:
-                name = one["$ref"].rpartition("/")[2]
+        for variant in (schema, *schema.get("anyOf", [])):
+            if "$ref" in variant:
+                name = variant["$ref"].rpartition("/")[2]
                 return f"[{name}](#{name.lower()})"
         return f"`{kind}`"
     return ""
@@ -125,18 +125,22 @@ def _type(described: Json, document: Json) -> str:
         fields = document["components"]["schemas"].get(name, {}).get("properties")
         return f"[{name}](#{name.lower()})" if fields and name.endswith("In") else name
     if "anyOf" in described:
-        types = [_type(one, document) for one in described["anyOf"] if one.get("type") != "null"]
+        types = [
+            _type(choice, document) for choice in described["anyOf"] if choice.get("type") != "null"
+        ]
         return " or ".join(dict.fromkeys(types))
     if described.get("type") == "array":
         return f"list of {_type(described.get('items', {}), document)}"
     if choices := described.get("enum") or ([described["const"]] if "const" in described else []):
-        return ", ".join(f"`{one}`" for one in choices)
+        return ", ".join(f"`{choice}`" for choice in choices)
     return str(described.get("type", "value"))
 
 
 def _plain(text: str) -> str:
     """Return a docstring's text as Markdown."""
-    return "\n\n".join(" ".join(one.split()) for one in text.replace("``", "`").split("\n\n"))
+    return "\n\n".join(
+        " ".join(paragraph.split()) for paragraph in text.replace("``", "`").split("\n\n")
+    )
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class SharedViews:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer(Generic[T]):
+class _SharedAnswer(Generic[T]):
     value: T
     n_events: int
     ended_s: float
@@ -67,7 +67,7 @@ class SharedAnswers:
     def __init__(self, threads: int, steady_s: Callable[[], float] = time.monotonic) -> None:
         self._limiter = CapacityLimiter(threads)
         self._steady_s = steady_s
-        self._answers: dict[tuple[str, str], _Answer[object]] = {}
+        self._answers: dict[tuple[str, str], _SharedAnswer[object]] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def get(
@@ -89,15 +89,17 @@ class SharedAnswers:
             answer = self._answers.get(key)
             if answer is None or not self._holds(answer, view, fresh_s):
                 value = await to_thread.run_sync(compute, limiter=self._limiter)
-                answer = _Answer(value, view.n_events, self._steady_s())
+                answer = _SharedAnswer(value, view.n_events, self._steady_s())
                 self._keep(key, answer)
         return answer.value  # type: ignore[return-value]
 
-    def _holds(self, answer: _Answer[object], view: Experiment, fresh_s: float | None) -> bool:
+    def _holds(
+        self, answer: _SharedAnswer[object], view: Experiment, fresh_s: float | None
+    ) -> bool:
         is_fresh = fresh_s is None or self._steady_s() - answer.ended_s <= fresh_s
         return answer.n_events >= view.n_events and is_fresh
 
-    def _keep(self, key: tuple[str, str], answer: _Answer[object]) -> None:
+    def _keep(self, key: tuple[str, str], answer: _SharedAnswer[object]) -> None:
         self._answers.pop(key, None)
         self._answers[key] = answer
         while len(self._answers) > MOST_ANSWERS:

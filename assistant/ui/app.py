@@ -143,7 +143,8 @@ def run_app(store: Path) -> None:
     def comparing(connection: ServiceConnection) -> Intent | None:
         stored = connection.http_store().experiments() if connection.store.exists() else ()
         intent: Intent | None = _module("compare").page(
-            stored, lambda chosen: connection.view_model(chosen).refresh(now=True).experiment
+            stored,
+            lambda experiment_id: connection.view_model(experiment_id).refresh(now=True).experiment,
         )
         return intent
 

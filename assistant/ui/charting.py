@@ -36,8 +36,8 @@ def low(spec: Spec) -> Spec:
 
 def saveable(spec: Spec) -> Spec:
     """Put a chart into the menu of the page, and return a copy of it on the ground of the page."""
-    drawn: dict[str, Spec] = st.session_state.setdefault(_DRAWN, {})
-    drawn[chart_name(spec)] = spec
+    charts: dict[str, Spec] = st.session_state.setdefault(_DRAWN, {})
+    charts[chart_name(spec)] = spec
     if st.context.theme.type != "dark":
         return spec
     params = [
@@ -77,12 +77,12 @@ def forget_charts() -> None:
 
 def save_menu() -> None:
     """Draw the menu that saves a chart of the page as SVG or PNG; nothing without a chart."""
-    drawn: dict[str, Spec] = st.session_state.get(_DRAWN, {})
-    if not drawn:
+    charts: dict[str, Spec] = st.session_state.get(_DRAWN, {})
+    if not charts:
         return
     with st.popover("Save a chart", icon=":material/download:"):
-        name = st.selectbox("Chart", list(drawn), key="charts-save-name")
-        spec = drawn.get(name or "", next(iter(drawn.values())))
+        name = st.selectbox("Chart", list(charts), key="charts-save-name")
+        spec = charts.get(name or "", next(iter(charts.values())))
         with st.container(horizontal=True):
             for ending, mime in ((".svg", "image/svg+xml"), (".png", "image/png")):
                 st.download_button(

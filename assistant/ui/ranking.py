@@ -24,12 +24,12 @@ def ranking_chart(ranking: EffectsRanking, most: int | None = None) -> None:
     ]  # fmt: skip
     if not any(bar.value for bar in bars):
         return
-    drawn = bars[:most]
+    first = bars[:most]
     st.vega_lite_chart(
-        low(ranking_bars(drawn)), theme=None, width="stretch",
-        alt="what matters: " + ", ".join(f"{bar.parameter} {bar.label}" for bar in drawn),
+        low(ranking_bars(first)), theme=None, width="stretch",
+        alt="what matters: " + ", ".join(f"{bar.parameter} {bar.label}" for bar in first),
     )  # fmt: skip
-    line = " Line: 95 % interval." if any(bar.low is not None for bar in drawn) else ""
-    grey = " Grey: noise alone could make it." if not all(bar.is_clear for bar in drawn) else ""
-    more = f" {len(bars) - len(drawn)} more on *Effects*." if len(bars) > len(drawn) else ""
+    line = " Line: 95 % interval." if any(bar.low is not None for bar in first) else ""
+    grey = " Grey: noise alone could make it." if not all(bar.is_clear for bar in first) else ""
+    more = f" {len(bars) - len(first)} more on *Effects*." if len(bars) > len(first) else ""
     st.caption(f"Bar: how far the levels of a parameter differ.{line}{grey}{more}")

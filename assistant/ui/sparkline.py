@@ -45,8 +45,8 @@ def _picture(
     height: int,
 ) -> str:
     edge = 3.0
-    drawn = [*best, *([] if current is None else [current])]
-    low, high = min(drawn), max(drawn)
+    values = [*best, *([] if current is None else [current])]
+    low, high = min(values), max(values)
     span = high - low or 1.0
     if values:  # room for results around the line; those far away are left out
         low, high = low - 0.25 * span, high + 0.25 * span
@@ -64,9 +64,9 @@ def _picture(
         if low <= value <= high
     )
     step = max(1, -(-len(best) // MOST_POINTS))
-    kept = sorted({*range(0, len(best), step), len(best) - 1})
-    path = f"M{x(kept[0]):.1f},{y(best[kept[0]]):.1f}" + "".join(
-        f"H{x(i):.1f}V{y(best[i]):.1f}" for i in kept[1:]
+    indices = sorted({*range(0, len(best), step), len(best) - 1})
+    path = f"M{x(indices[0]):.1f},{y(best[indices[0]]):.1f}" + "".join(
+        f"H{x(i):.1f}V{y(best[i]):.1f}" for i in indices[1:]
     )
     rule = "" if current is None else _rule(y(current), edge, width)
     if current is not None:

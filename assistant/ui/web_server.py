@@ -91,7 +91,7 @@ def lifespan(
     """Return the lifespan of the app: it shows the address, and opens it as Streamlit would."""
 
     @asynccontextmanager
-    async def shown(_app: object) -> AsyncIterator[None]:
+    async def print_address(_app: object) -> AsyncIterator[None]:
         address = page_address(policy)
         sys.stdout.write(f"The browser UI is at {address}\n")
         sys.stdout.flush()
@@ -102,7 +102,7 @@ def lifespan(
         if page is not None:
             page.unlink(missing_ok=True)
 
-    return shown
+    return print_address
 
 
 def _written_page(address: str, store: Path) -> Path | None:

@@ -33,7 +33,6 @@ LEAST_ROOMS = 3
 LEAST_SIDES = "3 columns and 3 rows"
 OPENED_DEAD_ENDS = 0.5
 RUBBLE = 0.18  # shares of the dead ends that are opened, and of the rooms with rubble
-
 SIGHT_ROOMS = 5  # range of sight along a corridor
 
 

@@ -150,5 +150,5 @@ class _Groups:
         group = self._group[order]
         starts = np.cumsum(self._counts) - self._counts
         from_end = self._counts[group] - (np.arange(len(order)) - starts[group])
-        kept = order[self._taken[group] & (from_end <= MOST_REPLICATES)]
-        return [int(i) for i in np.sort(kept)]
+        newest = order[self._taken[group] & (from_end <= MOST_REPLICATES)]
+        return [int(i) for i in np.sort(newest)]

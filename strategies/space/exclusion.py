@@ -110,14 +110,14 @@ def evaluate(expression: Expression, values: Values) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class LevelInterval:
     """Numbers from ``low`` to ``high``, both included."""
 
     low: float
     high: float
 
 
-Domain: TypeAlias = Interval | frozenset[Level]
+Domain: TypeAlias = LevelInterval | frozenset[Level]
 """Values that a part of a condition can have: an interval of numbers, or texts or truth values."""
 
 _EITHER: frozenset[Level] = frozenset((True, False))
@@ -131,14 +131,14 @@ def domain_of(values: Iterable[Level]) -> Domain:
     """Return the domain of one or more values of one family."""
     members = frozenset(values)
     numbers = [v for v in members if isinstance(v, int | float) and not isinstance(v, bool)]
-    return Interval(min(numbers), max(numbers)) if numbers else members
+    return LevelInterval(min(numbers), max(numbers)) if numbers else members
 
 
 def is_surely_true(expression: Expression, domains: Mapping[str, Domain]) -> bool:
     """Return whether a condition is true for every combination of values in some domains.
 
     False where that cannot be seen from the bounds of the domains alone, in one pass over the
-    condition (interval arithmetic; Moore, Interval Analysis, 1966).
+    condition (interval arithmetic; Moore, LevelInterval Analysis, 1966).
     """
     try:
         return _bounded(expression.tree, domains) == frozenset((True,))
@@ -165,7 +165,7 @@ def _bounded(  # noqa: PLR0911 - one return per kind of node
             return frozenset(not truth for truth in _truths(operand, domains))
         case ast.UnaryOp(operand=operand):
             inner = _interval(operand, domains)
-            return Interval(-inner.high, -inner.low)
+            return LevelInterval(-inner.high, -inner.low)
         case ast.BinOp(left=left, op=op, right=right):
             return _arithmetic(op, _interval(left, domains), _interval(right, domains))
         case ast.Compare():
@@ -182,25 +182,25 @@ def _truths(node: ast.expr, domains: Mapping[str, Domain]) -> frozenset[Level]:
     return domain if isinstance(domain, frozenset) and domain <= _EITHER else _EITHER
 
 
-def _interval(node: ast.expr, domains: Mapping[str, Domain]) -> Interval:
+def _interval(node: ast.expr, domains: Mapping[str, Domain]) -> LevelInterval:
     domain = _bounded(node, domains)
-    if isinstance(domain, Interval):
+    if isinstance(domain, LevelInterval):
         return domain
     raise _UnsureError
 
 
-def _arithmetic(op: ast.operator, left: Interval, right: Interval) -> Interval:
+def _arithmetic(op: ast.operator, left: LevelInterval, right: LevelInterval) -> LevelInterval:
     if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and right.low <= 0 <= right.high:
         raise _UnsureError
     if isinstance(op, ast.Mod):
         if right.low != right.high or right.low < 0:
             raise _UnsureError
-        return Interval(0, right.high)
+        return LevelInterval(0, right.high)
     apply = ARITHMETIC[type(op)]
     ends = [apply(x, y) for x in (left.low, left.high) for y in (right.low, right.high)]
     if not all(map(math.isfinite, ends)):
         raise _UnsureError
-    return Interval(min(ends), max(ends))
+    return LevelInterval(min(ends), max(ends))
 
 
 def _compared(node: ast.Compare, domains: Mapping[str, Domain]) -> frozenset[Level]:
@@ -226,7 +226,7 @@ def _link(op: ast.cmpop, left: Domain, right: Domain) -> frozenset[Level]:
         return _equal(left, right)
     if isinstance(op, ast.NotEq):
         return _negated(_equal(left, right))
-    if not isinstance(left, Interval) or not isinstance(right, Interval):
+    if not isinstance(left, LevelInterval) or not isinstance(right, LevelInterval):
         raise _UnsureError
     compare = COMPARISONS[type(op)]
     corners = ((left.low, right.high), (left.high, right.low))
@@ -234,12 +234,12 @@ def _link(op: ast.cmpop, left: Domain, right: Domain) -> frozenset[Level]:
 
 
 def _equal(left: Domain, right: Domain) -> frozenset[Level]:
-    if isinstance(left, Interval) and isinstance(right, Interval):
+    if isinstance(left, LevelInterval) and isinstance(right, LevelInterval):
         if left.high < right.low or right.high < left.low:
             return frozenset((False,))
         same = left.low == left.high == right.low == right.high
         return frozenset((True,)) if same else _EITHER
-    if isinstance(left, Interval) or isinstance(right, Interval):
+    if isinstance(left, LevelInterval) or isinstance(right, LevelInterval):
         raise _UnsureError
     if left.isdisjoint(right):
         return frozenset((False,))

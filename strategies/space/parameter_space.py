@@ -371,9 +371,9 @@ class ParameterSpace:
             return None
         if self.open_size > EXACT_BOUND:
             tries = REJECTION_TRIES if count is not None and count <= EXACT_BOUND else LAST_TRIES
-            drawn = self._draw_hard(rng, exclude, tries)
-            if drawn is not None:
-                return drawn
+            index = self._draw_hard(rng, exclude, tries)
+            if index is not None:
+                return index
             if tries == LAST_TRIES:
                 raise SpaceError(
                     f"no free configuration was found in {LAST_TRIES} draws from {self.open_size} "

@@ -23,8 +23,8 @@ from assistant.config.sweep_file import (
 from assistant.store.event_store import SqliteStore
 from assistant.ui.intents import FormFieldError
 from assistant.ui.pages.new_form import (
-    Bound,
     ClusterFields,
+    ConstraintField,
     Form,
     FuturesFields,
     ObjectiveFields,
@@ -46,7 +46,9 @@ OWN = Form(
     "command",
     program=ProgramFields(SCRIPT),
     rows=ROWS,
-    wish=ObjectiveFields("minimise", "time_ms", "ms", bounds=(Bound(0, "memory_mb", "600"),)),
+    wish=ObjectiveFields(
+        "minimise", "time_ms", "ms", bounds=(ConstraintField(0, "memory_mb", "600"),)
+    ),
 )
 
 
@@ -153,7 +155,9 @@ def forms(draw: st.DrawFn) -> Form:
         where="{scratch}/r.json",
     )
     bounds = tuple(
-        Bound(i, "duration_s" if source == "table" else "n_killed" if not own else "m", *ends)
+        ConstraintField(
+            i, "duration_s" if source == "table" else "n_killed" if not own else "m", *ends
+        )
         for i, ends in enumerate(draw(st.lists(st.sampled_from(_ENDS), max_size=1)))
     )
     wish = ObjectiveFields(
@@ -457,7 +461,7 @@ def test_a_recipe_is_a_form_under_another_name(tmp_path: Path) -> None:
     form = form_of_experiment(opened.session.experiment.opened, "mine again")
     assert replace(form, name="mine", options={}) == replace(
         OWN, name="mine", program=replace(OWN.program, folder=str(Path.cwd())),
-        wish=replace(OWN.wish, bounds=(Bound(0, "memory_mb", "600.0"),)),
+        wish=replace(OWN.wish, bounds=(ConstraintField(0, "memory_mb", "600.0"),)),
         cluster=form.cluster,
     )  # fmt: skip
 
@@ -520,12 +524,15 @@ def program(**more: Any) -> Form:
         (Form(wish=ObjectiveFields("minimise", "mean_wate_s")), "new-measure", "'mean_wait_s'"),
         (Form(wish=ObjectiveFields(second="mean_wate_s")), "new-second", "'mean_wait_s'"),
         (Form(wish=ObjectiveFields(second="mean_response_s")), "new-second", "first one already"),
-        (Form(wish=ObjectiveFields(bounds=(Bound(7),))), "new-c7", "Enter the measure"),
-        (Form(wish=ObjectiveFields(bounds=(Bound(7, "n_killed"),))), "new-c7", "Enter a bound"),
-        (Form(wish=ObjectiveFields(bounds=(Bound(7, "n_killed", "x"),))),
+        (Form(wish=ObjectiveFields(bounds=(ConstraintField(7),))), "new-c7", "Enter the measure"),
+        (Form(wish=ObjectiveFields(bounds=(ConstraintField(7, "n_killed"),))),
+         "new-c7", "Enter a bound"),
+        (Form(wish=ObjectiveFields(bounds=(ConstraintField(7, "n_killed", "x"),))),
          "new-c7", "'x' is not a number"),
-        (Form(wish=ObjectiveFields(bounds=(Bound(7, "killed", "1"),))), "new-c7", "did you mean"),
-        (Form(wish=ObjectiveFields(bounds=(Bound(7, "procs", "1", "2"),))), "new-c7", "at least 2"),
+        (Form(wish=ObjectiveFields(bounds=(ConstraintField(7, "killed", "1"),))),
+         "new-c7", "did you mean"),
+        (Form(wish=ObjectiveFields(bounds=(ConstraintField(7, "procs", "1", "2"),))),
+         "new-c7", "at least 2"),
         (Form(cluster=ClusterFields(first="many")), "new-first", "whole number"),
         (Form(cluster=ClusterFields(procs="4")), "new-procs", "widest job"),
         (Form(cluster=ClusterFields(order="graps")), "new-order", "graps"),

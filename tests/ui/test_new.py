@@ -16,7 +16,13 @@ from assistant.store.event_store import SqliteStore
 from assistant.ui.pages import new, new_fields
 from assistant.ui.pages import new as new_trial
 from assistant.ui.pages.new import DryRunResult
-from assistant.ui.pages.new_form import Bound, Form, ObjectiveFields, ParameterRow, ProgramFields
+from assistant.ui.pages.new_form import (
+    ConstraintField,
+    Form,
+    ObjectiveFields,
+    ParameterRow,
+    ProgramFields,
+)
 from assistant.ui.pages.new_preview import NewExperiment
 from assistant.ui.pages.new_sweep_file import form_of
 from sim.api import backfills_for, known_names
@@ -32,7 +38,7 @@ OWN = Form(
     "command",
     program=ProgramFields("sh p.sh {size}"),
     rows=(ParameterRow(0, "size", levels=("1", "2"), baseline="2"),),
-    wish=ObjectiveFields("minimise", "m", bounds=(Bound(0, "memory_mb", "600"),)),
+    wish=ObjectiveFields("minimise", "m", bounds=(ConstraintField(0, "memory_mb", "600"),)),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant.ui.pages.new_form import Bound, Form, ParameterRow, ProgramFields
+from assistant.ui.pages.new_form import ConstraintField, Form, ParameterRow, ProgramFields
 from assistant.ui.pages.new_steps import _until
 from tests.ui.screens import first_page, go, press, shown, sound, until
 
@@ -53,7 +53,7 @@ def test_a_trial_takes_nothing_away_of_what_was_typed(form: Form) -> None:
     sound(page.text_input(key="new-c0-high").set_value("4").run())
     tried(page)
     kept = page.session_state["new-form"].wish
-    assert (kept.measure, kept.bounds) == ("loss", (Bound(0, "memory", "4"),))
+    assert (kept.measure, kept.bounds) == ("loss", (ConstraintField(0, "memory", "4"),))
     assert page.selectbox(key="new-measure-known").value == "loss"
     assert page.selectbox(key="new-c0-measure-known").value == "memory"
 

@@ -21,6 +21,7 @@ from assistant.cli.experiment_view import (
     print_state,
     print_summary,
     print_warning,
+    stored_execution,
     stored_session,
     stored_state,
     summary,
@@ -248,11 +249,11 @@ def experiments(
     for name in ("name", *tags, "state", "runs", "best", "next step", "opened"):
         table.add_column(name)
     for entry in listed:
-        state, shown = entry.state, entry.stored
+        state, listing = entry.state, entry.stored
         words = (f"{state.icon} {state.name}", entry.progress, entry.best)
-        labels = (", ".join(shown.tags),) if tags else ()
-        opened_at = moment(shown.opened_s)
-        table.add_row(shown.id, shown.name, *labels, *words, str(state.next_step), opened_at)
+        labels = (", ".join(listing.tags),) if tags else ()
+        opened_at = moment(listing.opened_s)
+        table.add_row(listing.id, listing.name, *labels, *words, str(state.next_step), opened_at)
     OUT.print(table)
     return 0
 
@@ -408,11 +409,7 @@ def delete(
 
 def _refuse_if_executed(session: Session, store: Path | None) -> None:
     """Raise SettingsError while a process or workers execute the experiment's runs."""
-    opened = open_store(existing(store), take_key=False)
-    try:
-        execution = opened.execution(session.id)
-    finally:
-        opened.close()
+    execution = stored_execution(session.id, store)
     if execution.in_process or (execution.active and session.experiment.finished is None):
         raise SettingsError(f"experiment '{session.id}' is being executed; end that first")
 

@@ -96,8 +96,8 @@ def logs(
         if only is None:
             typer.echo(f"--- {name} of run {run}" if text else f"--- {name} of run {run} is empty")
         if text and only in (None, name):
-            shown = _printable(text) if OUT.is_terminal else text
-            typer.echo(shown, nl=not shown.endswith("\n"))
+            printable = _printable(text) if OUT.is_terminal else text
+            typer.echo(printable, nl=not printable.endswith("\n"))
     return 0
 
 

@@ -197,14 +197,14 @@ def _command_text(
         raise SettingsError(
             f"the command '{command}' names no parameter; write {{name}} where its value belongs"
         )
-    given = dict(pairs(levels, "--levels", "lr=0.1,0.01"))
-    for name in given:
+    texts = dict(pairs(levels, "--levels", "lr=0.1,0.01"))
+    for name in texts:
         if name not in names:
             raise SettingsError(
                 f"--levels {name}: the command has no {{{name}}}{hint(name, names)}"
             )
     parameters = [
-        {"name": name, "levels": _levels_of(name, given.get(name), may_ask)} for name in names
+        {"name": name, "levels": _levels_of(name, texts.get(name), may_ask)} for name in names
     ]
     minimise, maximise = objective
     if minimise is not None and maximise is not None:
@@ -237,19 +237,19 @@ _COMMENT = """\
 """
 
 
-def _levels_of(name: str, given: str | None, may_ask: bool) -> list[Level]:
+def _levels_of(name: str, text: str | None, may_ask: bool) -> list[Level]:
     """Return the levels of a parameter, asked for if necessary. Raises SettingsError."""
-    if given is None and not may_ask:
+    if text is None and not may_ask:
         raise SettingsError(
             f"the levels of '{name}' are missing, and nobody can be asked without a terminal; add "
             f"--levels {name}=V,V,..."
         )
-    if given is None:
-        given = typer.prompt(f"Levels of {name}, separated by commas")
-    found = values_of(given)
-    if not found:
+    if text is None:
+        text = typer.prompt(f"Levels of {name}, separated by commas")
+    parsed = values_of(text)
+    if not parsed:
         raise SettingsError(f"'{name}' has no level; give one or several, separated by commas")
-    return found
+    return parsed
 
 
 def _adapter_text(adapter: str, file: Path) -> str:

@@ -26,8 +26,8 @@ _LOG_S = (
 def _whole_and_rest(divisor_s: int, unit: str, rest_s: int, rest_unit: str) -> str:
     """Return the Vega expression of a duration in two units, such as "1 h 20 min"."""
     rest = f"round((abs(datum.value) % {divisor_s}) / {rest_s})"
-    whole = f"format((datum.value - datum.value % {divisor_s}) / {divisor_s}, ',') + ' {unit}'"
-    return f"{whole} + ({rest} > 0 ? ' ' + {rest} + ' {rest_unit}' : '')"
+    quotient = f"format((datum.value - datum.value % {divisor_s}) / {divisor_s}, ',') + ' {unit}'"
+    return f"{quotient} + ({rest} > 0 ? ' ' + {rest} + ' {rest_unit}' : '')"
 
 
 _TIME_LABEL = (
@@ -102,8 +102,8 @@ def log_ticks(least: float, most: float, nice: Sequence[float] = ()) -> list[flo
         ticks = [float(tick) for tick in (*nice, *days)]
         if most > 1_000 * least:
             ticks = ticks[::2]
-    drawn = [tick for tick in ticks if least <= tick * 1.000001 and tick <= most * 1.000001]
-    return [int(tick) if tick.is_integer() else tick for tick in drawn]
+    inside = [tick for tick in ticks if least <= tick * 1.000001 and tick <= most * 1.000001]
+    return [int(tick) if tick.is_integer() else tick for tick in inside]
 
 
 def time_ticks(least_s: float, most_s: float, n_ticks: int = 5) -> list[float]:

@@ -125,7 +125,7 @@ def effects_beside(ranges: Sequence[RangeBeside], names: Sequence[str], title: s
         }
         for entry in ranges
     ]  # fmt: skip
-    drawn = list(dict.fromkeys(entry.name for entry in ranges))
+    experiments = list(dict.fromkeys(entry.name for entry in ranges))
     parameters = list(dict.fromkeys(entry.parameter for entry in ranges))
     ends = [v for entry in ranges for v in (entry.value, entry.high) if v is not None]
     x = value_axis(ends, f"difference between levels, {title}", includes_zero=True)
@@ -136,14 +136,14 @@ def effects_beside(ranges: Sequence[RangeBeside], names: Sequence[str], title: s
     }  # fmt: skip
     at = {
         "y": y,
-        "yOffset": {"field": "name", "type": "nominal", "sort": drawn},
-        "color": _colour(drawn, names),
+        "yOffset": {"field": "name", "type": "nominal", "sort": experiments},
+        "color": _colour(experiments, names),
     }
     return {
         "$schema": SCHEMA,
         "config": CONFIG,
         "width": 640,
-        "height": max(_ROW * len(drawn) + 10, 26) * len(parameters),
+        "height": max(_ROW * len(experiments) + 10, 26) * len(parameters),
         "data": {"values": rows},
         "layer": [
             {
@@ -166,11 +166,11 @@ def effects_beside(ranges: Sequence[RangeBeside], names: Sequence[str], title: s
     }  # fmt: skip
 
 
-def _colour(drawn: Sequence[str], names: Sequence[str]) -> Spec:
+def _colour(sort: Sequence[str], names: Sequence[str]) -> Spec:
     colours = dict(zip(names, series(len(names)), strict=True))
     return {
-        "field": "name", "type": "nominal", "sort": list(drawn),
-        "scale": {"domain": list(drawn), "range": [colours[name] for name in drawn]},
+        "field": "name", "type": "nominal", "sort": list(sort),
+        "scale": {"domain": list(sort), "range": [colours[name] for name in sort]},
         "legend": {"title": None, "orient": "top", "labelLimit": 260, "columns": 3,
                    "labelColor": TEXT, "symbolType": "circle", "symbolOpacity": 1},
     }  # fmt: skip

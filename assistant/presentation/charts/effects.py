@@ -50,7 +50,7 @@ def main_effects(
     parameter: str,
     unit: str,
     title: str,
-    others: Sequence[LevelChange] = (),
+    beside: Sequence[LevelChange] = (),
 ) -> Spec:
     """Draw the change about the mean with its interval for each level of a parameter.
 
@@ -59,7 +59,7 @@ def main_effects(
         parameter: name of it.
         unit: of its levels, left out for seconds, which the texts show as durations.
         title: name of the change with its unit.
-        others: changes of other charts beside this one, to draw all on one scale.
+        beside: changes of other charts beside this one, to draw all on one scale.
     """
     rows = [
         {
@@ -72,7 +72,7 @@ def main_effects(
     ]  # fmt: skip
     in_unit = f" [{unit}]" if unit not in ("", "s") else ""
     x = _levels_axis("level", [c.level for c in levels], f"{parameter}{in_unit}")
-    y = {"field": "change", **change_axis([*levels, *others], title)}
+    y = {"field": "change", **change_axis([*levels, *beside], title)}
     return {
         **_frame(300, 170),
         "description": f"{title or 'change'} by level of {parameter}",

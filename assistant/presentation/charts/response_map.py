@@ -106,12 +106,12 @@ def labels(axis: Axis, step: int, extent: int, place: Spec, *, is_across: bool) 
         longest = max(map(len, parameter.levels))
         n_levels = len(parameter.levels)
         is_repeated = n // group > n_levels
-        drawn = _labelled(parameter.levels, group * step, is_across, is_repeated)
-        if len(drawn) > 1 or n_levels == 1:
+        labelled = _labelled(parameter.levels, group * step, is_across, is_repeated)
+        if len(labelled) > 1 or n_levels == 1:
             rows = [
                 {along: (i + 0.5) * group, "text": parameter.levels[i % n_levels]}
                 for i in range(n // group)
-                if i % n_levels in drawn
+                if i % n_levels in labelled
             ]
             at = extent + off + _LINE / 2 if is_across else -off
             look = {"align": "center" if is_across else "right", "color": MUTED, "fontSize": 11}
@@ -153,14 +153,14 @@ def _labelled(
     """
     n = len(levels)
     for every in range(1, n):
-        drawn = range(0, n, every)
-        places = [*drawn, *([n] if is_repeated else [])]
+        positions = range(0, n, every)
+        places = [*positions, *([n] if is_repeated else [])]
         gaps = [
             (b - a) * step - _room(levels[a], levels[b % n], is_across)
             for a, b in itertools.pairwise(places)
         ]
-        if min(gaps) >= 0 and len(drawn) > 1:
-            return drawn
+        if min(gaps) >= 0 and len(positions) > 1:
+            return positions
     return range(1)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from assistant.presentation.charts.axes import value_axis
 from assistant.presentation.charts.palette import ACCENT, DOMINATED, MUTED, TEXT, WARN
-from assistant.presentation.text.number_format import quantity
+from assistant.presentation.text.number_format import duration, quantity
 
 Spec = dict[str, Any]
 
@@ -175,8 +175,8 @@ def best_axis(
     points: Sequence[RunPoint], baseline: float | None, title: str, beside: Sequence[float] = ()
 ) -> Spec:
     """Return the value axis of a `best_so_far` chart of the same arguments."""
-    known = [] if baseline is None else [baseline]
-    return value_axis([*(p.value for p in points), *beside, *known], title)
+    current = [] if baseline is None else [baseline]
+    return value_axis([*(p.value for p in points), *beside, *current], title)
 
 
 def unit_in(title: str) -> str:
@@ -253,3 +253,39 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
             },
         ],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMoment:
+    """A measured value, ``at_s`` seconds after the start of the run."""
+
+    at_s: float
+    value: float
+
+
+def measure_over_time(moments: Sequence[MeasuredMoment], title: str) -> Spec:
+    """Draw a measure over the time since the start; ``title`` is its name with its unit."""
+    unit = unit_in(title)
+    rows = [
+        {
+            "at": moment.at_s, "value": moment.value, "at_text": duration(moment.at_s),
+            "text": quantity(moment.value, unit),
+        }
+        for moment in moments
+    ]  # fmt: skip
+    times = [moment.at_s for moment in moments]
+    return {
+        "$schema": SCHEMA,
+        "config": CONFIG,
+        "width": 640,
+        "height": 200,
+        "data": {"values": rows},
+        "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2,
+                 "point": {"size": 30, "color": ACCENT}},
+        "encoding": {
+            "x": {"field": "at",
+                  **value_axis(times, "time since the start [s]", includes_zero=True)},
+            "y": {"field": "value", **value_axis([moment.value for moment in moments], title)},
+            "tooltip": [{"field": "at_text", "title": "after"}, {"field": "text", "title": title}],
+        },
+    }  # fmt: skip

@@ -192,7 +192,7 @@ def _forecast(data: ReportData, title: str) -> dict[str, Any]:
 
 def render_comparison_report(data: ExperimentComparison) -> str:
     """Render the report over several experiments as an HTML page with its charts as SVG."""
-    drawn = [
+    charts = [
         (
             group,
             svg(best_overlay(group.courses, data.names, group.title))
@@ -202,7 +202,7 @@ def render_comparison_report(data: ExperimentComparison) -> str:
         )
         for group in data.groups
     ]
-    return _render("compare.html.j2", data=data, drawn=drawn)
+    return _render("compare.html.j2", data=data, drawn=charts)
 
 
 def write_report(data: ReportData, path: Path) -> Path:

@@ -52,21 +52,21 @@ class EffectsRanking:
     @property
     def headline(self) -> str:
         """The first sentence on what matters most, without intervals and followers."""
-        known = [entry for entry in self.parameters if entry.value is not None]
-        if not known or not known[0].value:
+        ranked = [entry for entry in self.parameters if entry.value is not None]
+        if not ranked or not ranked[0].value:
             return self.sentence
-        text = _first_sentence(known[0], known[1:])
-        return f"{text}{amount(known[0].value, self.unit)} in {self.value_name}."
+        text = _first_sentence(ranked[0], ranked[1:])
+        return f"{text}{amount(ranked[0].value, self.unit)} in {self.value_name}."
 
     @property
     def unsure(self) -> str:
         """One line on what the runs cannot tell yet, or an empty text."""
-        known = [entry for entry in self.parameters if entry.value is not None]
+        ranked = [entry for entry in self.parameters if entry.value is not None]
         parts = []
-        if known and known[0].value:
-            rivals = [entry.parameter for entry in known[1:] if may_exceed(entry, known[0])]
+        if ranked and ranked[0].value:
+            rivals = [entry.parameter for entry in ranked[1:] if may_exceed(entry, ranked[0])]
             parts += [f"{_listed(rivals)} may matter as much"] if rivals else []
-        noise = [entry.parameter for entry in known[1:] if entry.low == 0 and entry.value]
+        noise = [entry.parameter for entry in ranked[1:] if entry.low == 0 and entry.value]
         parts += [f"noise alone could make {_listed(noise)}"] if noise else []
         unknown = [entry.parameter for entry in self.parameters if entry.value is None]
         parts += [f"not known: {_listed(unknown)}"] if unknown else []
@@ -96,21 +96,23 @@ def _ranking_sentence(report: EffectsReport) -> str:
     ranked = [entry for entry in report.ranking if entry.value is not None]
     if not ranked:
         return f"No effect on {report.value_name} can be estimated yet: {report.error.reason}"
-    first, others = ranked[0], ranked[1:]
+    first, followers = ranked[0], ranked[1:]
     if not first.value:
         return f"No parameter changes {report.value_name} in these runs."
-    rivals = [entry.parameter for entry in others if may_exceed(entry, first)]
-    parts = [_first_sentence(first, others)]
+    rivals = [entry.parameter for entry in followers if may_exceed(entry, first)]
+    parts = [_first_sentence(first, followers)]
     parts[0] += f"{range_text(first, report.unit)} in {report.value_name}"
-    values = [f"{entry.parameter} {amount(entry.value, report.unit)}" for entry in others]
-    if others:
-        parts[0] += f"; {others[0].parameter} follows with {amount(others[0].value, report.unit)}"
+    values = [f"{entry.parameter} {amount(entry.value, report.unit)}" for entry in followers]
+    if followers:
+        parts[0] += (
+            f"; {followers[0].parameter} follows with {amount(followers[0].value, report.unit)}"
+        )
     parts[0] += "."
     if values[1:]:
         parts.append(f"Then {_listed(values[1:])}.")
     if rivals:
         parts.append(f"{_listed(rivals)} may matter as much.")
-    unclear = [entry.parameter for entry in others if entry.low == 0]
+    unclear = [entry.parameter for entry in followers if entry.low == 0]
     if unclear:
         parts.append(f"Noise alone could make the range of {_listed(unclear)}.")
     if first.low is None:
@@ -121,11 +123,11 @@ def _ranking_sentence(report: EffectsReport) -> str:
     return " ".join(parts)
 
 
-def _first_sentence(first: ParameterRange, others: Sequence[ParameterRange]) -> str:
+def _first_sentence(first: ParameterRange, followers: Sequence[ParameterRange]) -> str:
     """Begin the sentence on what matters most; the size of the difference follows."""
     if first.low == 0:
         return f"{first.parameter} comes first, but noise could make it: its levels differ by "
-    has_rival = any(may_exceed(entry, first) for entry in others)
+    has_rival = any(may_exceed(entry, first) for entry in followers)
     sure = "" if first.is_clear and not has_rival else "probably "
     return f"{first.parameter} {sure}matters most: its levels differ by "
 

@@ -100,8 +100,8 @@ class ObjectiveGroup:
             texts.setdefault(entry.parameter, {})[entry.name] = amount(entry.value, self.unit)
         names = [name for name, _ in self.rankings]
         return tuple(
-            ComparedRow(parameter, tuple(found.get(name, "unknown") for name in names))
-            for parameter, found in texts.items()
+            ComparedRow(parameter, tuple(text_of.get(name, "unknown") for name in names))
+            for parameter, text_of in texts.items()
         )
 
 

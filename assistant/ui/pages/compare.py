@@ -42,15 +42,15 @@ def page(
             icon=":material/compare_arrows:",
         )
         return None
-    chosen = _choice(stored)
-    if len(chosen) < FEWEST:
+    experiment_ids = _choice(stored)
+    if len(experiment_ids) < FEWEST:
         st.info(
             f"Choose {FEWEST} to {MOST} experiments, such as two strategies on one program.",
             icon=":material/compare_arrows:",
         )
         return None
     try:
-        data = _compared([experiment_of(experiment_id) for experiment_id in chosen])
+        data = _compared([experiment_of(experiment_id) for experiment_id in experiment_ids])
     except AssistantError as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         return None
@@ -71,21 +71,21 @@ def _choice(stored: Sequence[StoredExperiment]) -> list[str]:
     names = [entry.name for entry in stored]
     if CHOSEN not in st.session_state:
         st.session_state[CHOSEN] = st.query_params.get_all(_ADDRESS)
-    kept = [entry for entry in st.session_state[CHOSEN] if entry in listed][:MOST]
-    if kept != st.session_state[CHOSEN]:
-        st.session_state[CHOSEN] = kept
+    listed_ids = [entry for entry in st.session_state[CHOSEN] if entry in listed][:MOST]
+    if listed_ids != st.session_state[CHOSEN]:
+        st.session_state[CHOSEN] = listed_ids
 
     def label(experiment_id: str) -> str:
         entry = listed[experiment_id]
         plain = names.count(entry.name) == 1
         return entry.name if plain else f"{entry.name}, {moment(entry.opened_s)}"
 
-    chosen: list[str] = st.multiselect(
+    experiment_ids: list[str] = st.multiselect(
         "Experiments", list(listed), key=CHOSEN, format_func=label, max_selections=MOST,
         placeholder=f"{FEWEST} to {MOST} experiments", persist_state="session",
     )  # fmt: skip
-    st.query_params[_ADDRESS] = chosen
-    return chosen
+    st.query_params[_ADDRESS] = experiment_ids
+    return experiment_ids
 
 
 def _compared(experiments: Sequence[Experiment]) -> ExperimentComparison:

@@ -147,8 +147,8 @@ def _pair(
 
 def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
     title = f"change of {labels.measure_title(report.value_name, report.unit)}"
-    known = [c for c in pair_effect.combinations if c.change is not None] if pair_effect else []
-    if pair_effect is None or len(known) < 2:
+    estimated = [c for c in pair_effect.combinations if c.change is not None] if pair_effect else []
+    if pair_effect is None or len(estimated) < 2:
         why = "" if pair.test.reason is None else f" ({pair.test.reason})"
         st.info(
             f"The runs cannot show how these two interact{labels.escape_markdown(why)}. "
@@ -449,8 +449,8 @@ def _levels(
     report: EffectsReport,
 ) -> Intent | None:
     st.subheader("Each level")
-    drawn = [effect for effect in report.main if len(effect.comparable) > 1]
-    if not drawn:
+    charted = [effect for effect in report.main if len(effect.comparable) > 1]
+    if not charted:
         st.caption("No parameter has results at two levels that can be compared.")
     else:
         st.caption(
@@ -460,9 +460,9 @@ def _levels(
         )
     selection = effects_details.chooser(experiment)
     place, intent = None, None
-    every = [entry for effect in drawn for entry in figure_of(effect, report.unit).levels]
-    for start in range(0, len(drawn), CHARTS_A_ROW):
-        row = drawn[start : start + CHARTS_A_ROW]
+    every = [entry for effect in charted for entry in figure_of(effect, report.unit).levels]
+    for start in range(0, len(charted), CHARTS_A_ROW):
+        row = charted[start : start + CHARTS_A_ROW]
         for column, effect in zip(st.columns(CHARTS_A_ROW), row, strict=False):
             with column:
                 _chart(experiment, analysis, effect, every)
@@ -481,7 +481,7 @@ def _chart(
     experiment: Experiment,
     analysis: EffectsView,
     effect: MainEffect,
-    others: Sequence[LevelChange],
+    beside: Sequence[LevelChange],
 ) -> None:
     unit = analysis.response.unit
     name = labels.escape_markdown(effect.parameter)
@@ -489,7 +489,7 @@ def _chart(
     marks = effects_details.marks(experiment, effect.parameter)
     figure = figure_of(effect, unit)
     levels = [replace(entry, level=marks.get(entry.level, entry.level)) for entry in figure.levels]
-    chart = main_effects(levels, effect.parameter, effect.unit, f"[{unit}]" if unit else "", others)
+    chart = main_effects(levels, effect.parameter, effect.unit, f"[{unit}]" if unit else "", beside)
     key = f"effects-{effect.parameter}-{experiment.opened.experiment_id}"
     st.vega_lite_chart(
         low(choosable(chart, effect.parameter)),

@@ -228,9 +228,9 @@ def _actions(store: Path, ticked: Sequence[ExperimentRow]) -> Intent | None:
     """Draw what can be done with the ticked experiments."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{len(ticked)} selected**", width="content")
-        (row, *others) = ticked
+        (row, *further) = ticked
         if st.button(
-            "Duplicate", icon=":material/content_copy:", key="duplicate", disabled=bool(others),
+            "Duplicate", icon=":material/content_copy:", key="duplicate", disabled=bool(further),
             help="Fill in *New* with the settings of this experiment; nothing is started.",
         ):  # fmt: skip
             return Intent(

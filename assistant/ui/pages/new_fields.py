@@ -153,10 +153,10 @@ def _blanks_apart(text: str) -> list[str]:
 
 def _range(text: str) -> list[str]:
     """Return the numbers of a range, such as ``1..8`` or ``0 to 1 by 0.1``; [] if it is none."""
-    found = _RANGE.fullmatch(text)
-    if found is None or not found[1]:
+    match = _RANGE.fullmatch(text)
+    if match is None or not match[1]:
         return []
-    low, high, step = Decimal(found[1]), Decimal(found[2]), Decimal(found[3] or 1)
+    low, high, step = Decimal(match[1]), Decimal(match[2]), Decimal(match[3] or 1)
     if low >= high or step <= 0 or (high - low) / step >= MOST_IN_RANGE:
         return []
     n = int((high - low) / step) + 1

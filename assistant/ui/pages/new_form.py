@@ -64,7 +64,7 @@ class ParameterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ConstraintField:
     """Form row for one constraint: bounds of one measure, as typed."""
 
     uid: int = 0
@@ -158,7 +158,7 @@ class ObjectiveFields:
     unit: str = ""
     second: str = ""
     second_direction: str = "minimise"
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[ConstraintField, ...] = ()
     without: tuple[str, ...] = ()
 
 
@@ -285,7 +285,7 @@ class Form:
     def with_bound(self) -> "Form":
         """Return the form with one more constraint."""
         uid = max((bound.uid for bound in self.wish.bounds), default=-1) + 1
-        wish = replace(self.wish, bounds=(*self.wish.bounds, Bound(uid)))
+        wish = replace(self.wish, bounds=(*self.wish.bounds, ConstraintField(uid)))
         return replace(self, wish=wish)
 
     def without_bound(self, uid: int) -> "Form":

@@ -25,7 +25,7 @@ from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import (
     KINDS,
-    Bound,
+    ConstraintField,
     Direction,
     Form,
     FuturesFields,
@@ -526,7 +526,7 @@ def _constraints(
     return replace(wish, bounds=bounds)
 
 
-def _bound(bound: Bound, beside: FieldMessages, names: list[str]) -> Bound:
+def _bound(bound: ConstraintField, beside: FieldMessages, names: list[str]) -> ConstraintField:
     key = f"new-c{bound.uid}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         measure = _measure(f"{key}-measure", "Measure", bound.measure, names, width=230)

@@ -22,8 +22,8 @@ from assistant.core.events import ExperimentOpened
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.pages.new_form import (
     KINDS,
-    Bound,
     ClusterFields,
+    ConstraintField,
     Form,
     FuturesFields,
     How,
@@ -388,7 +388,7 @@ def _wanted(form: Form, wish: ObjectiveFields) -> dict[str, Any]:
     return {direction: wish.measure.strip()}
 
 
-def _constraint(bound: Bound) -> dict[str, Any]:
+def _constraint(bound: ConstraintField) -> dict[str, Any]:
     place = f"new-c{bound.uid}"
     if not bound.measure.strip():
         raise MissingError(place, "Enter the measure of this constraint, or remove it.")
@@ -653,7 +653,7 @@ def _wish(objective: Mapping[str, Any], extra: Mapping[str, Any]) -> ObjectiveFi
     if extra:
         direction = "kept"
     bounds = tuple(
-        Bound(
+        ConstraintField(
             uid,
             constraint["measure"],
             _text(constraint.get("at_most")),

@@ -15,7 +15,7 @@ from assistant.core.events import ExperimentOpened, RunReported
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Measure
 from assistant.core.run import Run, RunState
-from assistant.presentation.charts.run_measures import MeasuredMoment, measure_over_time
+from assistant.presentation.charts.vega_lite import MeasuredMoment, measure_over_time
 from assistant.presentation.tables.queue import age_words
 from assistant.presentation.text.number_format import duration
 from assistant.ui import labels
@@ -44,8 +44,8 @@ def stored_output(view_model: ExperimentView, run: Run) -> ProgramOutput | None:
     output = view_model.session.output(run.id) if run.state in _ENDED else None
     if output is not None:
         return ProgramOutput(output.stdout, output.stderr, is_whole=True)
-    _, found, lines = (run.failure or "").partition(_LAST_OUTPUT)
-    return ProgramOutput("", lines, is_whole=False) if found else None
+    _, separator, lines = (run.failure or "").partition(_LAST_OUTPUT)
+    return ProgramOutput("", lines, is_whole=False) if separator else None
 
 
 def program_section(view_model: ExperimentView, experiment: Experiment, run: Run) -> None:
@@ -177,16 +177,16 @@ class _ReadReports:
 def _reports(view_model: ExperimentView, run: Run) -> Sequence[tuple[float, Mapping[str, Measure]]]:
     """Return the intermediate results of a run with their times, from the event log."""
     experiment_id, now_s = view_model.experiment.opened.experiment_id, time.monotonic()
-    kept: _ReadReports | None = st.session_state.get("run-reports")
-    if kept is None or not kept.is_good(experiment_id, run, now_s):
+    latest: _ReadReports | None = st.session_state.get("run-reports")
+    if latest is None or not latest.is_good(experiment_id, run, now_s):
         reports = tuple(
             (event.at_s, event.measures)
             for event in view_model.session.events()
             if isinstance(event, RunReported) and event.run_id == run.id
         )
-        kept = _ReadReports(experiment_id, run, now_s, reports)
-        st.session_state["run-reports"] = kept
-    return kept.reports
+        latest = _ReadReports(experiment_id, run, now_s, reports)
+        st.session_state["run-reports"] = latest
+    return latest.reports
 
 
 def _numeric(experiment: Experiment, results: Sequence[Mapping[str, Measure]]) -> list[str]:
