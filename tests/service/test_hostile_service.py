@@ -15,6 +15,7 @@ from assistant.client.worker import HttpLeaseSource, LeaseHeartbeat, Worker
 from assistant.core.codec import encode_event
 from assistant.core.errors import AssistantError, ServiceError
 from assistant.core.events import ExperimentOpened
+from assistant.core.ports import ExecutionRequest
 from assistant.executors.serial import SerialExecutor
 from assistant.session.opening import build_opened_event
 from assistant.store.queue import RunLease
@@ -160,6 +161,17 @@ def test_a_worker_stays_beside_malformed_leases_and_says_so_once(answer: Reply) 
     assert len(said) == 1
 
 
+class Broken(SerialExecutor):
+    """An executor that breaks where it starts a run, which is no failure of the program."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(Bowl())
+        self._error = error
+
+    def submit(self, work: ExecutionRequest) -> None:
+        raise self._error
+
+
 @pytest.mark.parametrize("error", [
     SimError("line 7 of 'jobs.swf' is no job"),
     OSError(13, "Permission denied", "jobs.swf"),
@@ -167,7 +179,10 @@ def test_a_worker_stays_beside_malformed_leases_and_says_so_once(answer: Reply) 
     RecursionError("maximum recursion depth exceeded"),
     AssistantError("'jobs.swf' cannot be read"),
 ], ids=lambda error: type(error).__name__)  # fmt: skip
-def test_a_file_that_cannot_be_read_fails_its_run_and_the_worker_stays(error: Exception) -> None:
+@pytest.mark.parametrize("at_start", [True, False], ids=["at the start", "in the executor"])
+def test_a_file_that_cannot_be_read_fails_its_run_and_the_worker_stays(
+    error: Exception, at_start: bool
+) -> None:
     """A worker without the log of one experiment still executes those of the others."""
     leases = [
         {**LEASE, "experiment": name, "run": n + 1, "token": f"t{n}"}
@@ -181,9 +196,11 @@ def test_a_file_that_cannot_be_read_fails_its_run_and_the_worker_stays(error: Ex
         return reply({"recorded": True, "lease_s": 30.0})
 
     def make(lease: RunLease) -> SerialExecutor:
-        if lease.experiment_id == "broken":
+        if lease.experiment_id != "broken":
+            return SerialExecutor(Bowl())
+        if at_start:
             raise error
-        return SerialExecutor(Bowl())
+        return Broken(error)
 
     heard, said, n_results = worked(service, make)
     assert n_results == 2
