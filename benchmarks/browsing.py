@@ -129,12 +129,14 @@ class KeptUp:
         address: of the pages as it was printed, with the token.
         store: the file that experiments are kept in.
         process: which looks after both.
+        printed: file with what it prints, and with what the pages and the service complain of.
     """
 
     url: str
     address: str
     store: Path
     process: subprocess.Popen[bytes]
+    printed: Path
 
     @property
     def service(self) -> int | None:
@@ -206,13 +208,13 @@ def kept_up(store: Path, root: Path) -> Iterator[KeptUp]:
     with tempfile.NamedTemporaryFile() as printed, subprocess.Popen(
         [*command, "--store", str(store)], cwd=store.parent,
         env={**os.environ, "PYTHONPATH": str(root), "STREAMLIT_SERVER_HEADLESS": "true"},
-        stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
     ) as process:  # fmt: skip
         try:
             url = f"http://127.0.0.1:{port}"
             address = printed_address(Path(printed.name), process)
             await_that(lambda: is_healthy(url), "the server of the pages started")
-            yield KeptUp(url, address, store, process)
+            yield KeptUp(url, address, store, process, Path(printed.name))
         finally:
             process.terminate()
 

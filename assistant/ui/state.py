@@ -209,6 +209,12 @@ def seed(key: str, value: object) -> None:
         st.session_state[key] = st.session_state[key]
 
 
+def put(key: str, value: object) -> None:
+    """Set the value of a field before it is drawn by `seed`, which resends it if need be."""
+    st.session_state[key] = value
+    st.session_state.setdefault(_UNHEARD, set()).add(key)
+
+
 def mark_rendered() -> None:
     """Record that the page is completely drawn, so that initial values are not resent."""
     st.session_state.setdefault(_UNHEARD, set()).clear()

@@ -32,3 +32,28 @@ def test_what_is_chosen_meanwhile_stays() -> None:
     app.multiselect[0].select("y").run()
     assert app.multiselect[0].value == ["x", "y"]
     assert app.run().multiselect[0].value == ["x", "y"]
+
+
+def _script_with_put() -> None:
+    import streamlit as st
+
+    from assistant.ui.state import mark_rendered, put, seed
+
+    n = st.session_state["n"] = st.session_state.get("n", 0) + 1
+    if n == 2:
+        put("chosen", "y")
+    seed("chosen", "x")
+    st.radio("A", ["x", "y"], key="chosen")
+    if n == 2:
+        st.stop()
+    mark_rendered()
+
+
+def test_a_value_that_is_put_in_later_is_told_until_a_run_came_to_its_end() -> None:
+    app = AppTest.from_function(_script_with_put).run()
+    told = []
+    for _ in range(3):
+        app.run()
+        assert app.radio[0].value == "y"
+        told.append(app.radio[0].proto.set_value)
+    assert told == [True, True, False]

@@ -55,6 +55,8 @@ def looking(up: KeptUp) -> Iterator[Callable[[], Screen]]:
         except BaseException as error:
             for one in screens:  # what a person would see
                 error.add_note(f"{one.page.url}\n{one.page.locator('body').aria_snapshot()}")
+                error.add_note(f"the browser complained of {one.watched.errors}")
+            error.add_note(f"the app printed\n{up.printed.read_text()}")
             raise
         for one in screens:
             assert one.watched.strangers == []
@@ -113,6 +115,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         page.get_by_label("Path of the log").wait_for()
         person.fill("Path of the log", "nowhere.swf")
         person.says("nowhere.swf")
+        person.settled()
         page.locator("input[type=file]").set_input_files(log)
         person.says("3,520 combinations of 3 parameters")
         page.get_by_text("Objective and goal").click()

@@ -22,6 +22,7 @@ from assistant.presentation.text.number_format import moment
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
 from assistant.ui.intents import Intent, sentence
+from assistant.ui.state import put, seed
 
 CHOSEN = "compare-chosen"
 """Key of the ids of the chosen experiments in the session state; another page may set them."""
@@ -69,11 +70,10 @@ def _choice(stored: Sequence[StoredExperiment]) -> list[str]:
     """Draw the field of the chosen experiments, preset by the address or another page."""
     listed = {entry.id: entry for entry in stored}
     names = [entry.name for entry in stored]
-    if CHOSEN not in st.session_state:
-        st.session_state[CHOSEN] = st.query_params.get_all(_ADDRESS)
+    seed(CHOSEN, st.query_params.get_all(_ADDRESS))
     listed_ids = [entry for entry in st.session_state[CHOSEN] if entry in listed][:MOST]
     if listed_ids != st.session_state[CHOSEN]:
-        st.session_state[CHOSEN] = listed_ids
+        put(CHOSEN, listed_ids)
 
     def label(experiment_id: str) -> str:
         entry = listed[experiment_id]

@@ -18,13 +18,12 @@ from assistant.presentation.text.number_format import duration, lasting, number,
 from assistant.ui import labels
 from assistant.ui.intents import FormFieldError, Intent, answer_at, refusal
 from assistant.ui.jobs import BackgroundJob, CommandExit, JobRegistry, work_folder
-from assistant.ui.pages import new_fields, new_source
-from assistant.ui.pages import new_steps as new_choice
-from assistant.ui.pages import new_steps as new_levels
+from assistant.ui.pages import new_fields, new_source, new_steps
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import Form, ObjectiveFields
 from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_from, outline
 from assistant.ui.pages.new_sweep_file import FormFault
+from assistant.ui.state import put, seed
 
 MOST = 8  # Dry runs at a time, over all browsers; a further one ends the oldest
 
@@ -331,9 +330,9 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
 def _step() -> int:
     """Return the step to draw; a step requested by a button comes first."""
     requested_step = st.session_state.pop(_GO, None)
-    if requested_step is not None or _STEP not in st.session_state:
-        drawn_step = st.session_state.get(_STEP_KEY, 0)
-        st.session_state[_STEP] = STEPS[drawn_step if requested_step is None else requested_step]
+    if requested_step is not None:
+        put(_STEP, STEPS[requested_step])
+    seed(_STEP, STEPS[st.session_state.get(_STEP_KEY, 0)])
     return STEPS.index(st.session_state[_STEP] or STEPS[0])
 
 
@@ -358,11 +357,11 @@ def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tup
     if step == 0:
         form = new_source.source_step(form, beside, store)
     elif step == 1:
-        form = new_levels.parameters_step(form, beside, outline(form))
+        form = new_steps.parameters_step(form, beside, outline(form))
     else:
-        form = new_choice.objective_step(form, beside, outline(form), dry_run_measures())
-        form = new_choice.steering_step(form, beside)
-        form = new_choice.file_section(form, beside, outline(form))
+        form = new_steps.objective_step(form, beside, outline(form), dry_run_measures())
+        form = new_steps.steering_step(form, beside)
+        form = new_steps.file_section(form, beside, outline(form))
     return form, outline(form)
 
 

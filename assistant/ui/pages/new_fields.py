@@ -52,11 +52,6 @@ def change_form(change: Callable[[Form], Form]) -> None:
     keep(change(draft()))
 
 
-def put(key: str, value: object) -> None:
-    """Set the value of a field before the field is drawn."""
-    st.session_state[key] = value
-
-
 def leave(beginning: str) -> None:
     """Delete the values of all fields with a key prefix, so that they are drawn anew."""
     for key in [key for key in st.session_state if str(key).startswith(beginning)]:

@@ -19,6 +19,7 @@ from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import ClusterFields, Form, Measures, ProgramFields, Source
 from assistant.ui.pages.new_sweep_file import FormFault, form_of, write_tables
+from assistant.ui.state import put, seed
 
 MOST_BYTES = 200 * 2**20  # Largest upload; it is in memory while it is read
 
@@ -142,8 +143,7 @@ def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
 
 def _source(form: Form) -> Source:
     key = "new-source"
-    if key not in st.session_state:
-        st.session_state[key] = form.source
+    seed(key, form.source)
     selected: Source = st.radio(
         "Application", list(SOURCES), format_func=SOURCES.__getitem__, horizontal=True,
         key=key,
@@ -159,7 +159,7 @@ def _switch_source(form: Form, source: Source) -> Form:
     paths: dict[str, tuple[str, str | None]] = st.session_state.setdefault("new-state-paths", {})
     paths[form.source] = (form.path, form.text)
     path, text = paths.get(source, ("", None))
-    new_fields.put("new-path", path)
+    put("new-path", path)
     extra_tables = {
         name: table for name, table in form.extra_tables.items() if name != "application"
     }
@@ -204,13 +204,13 @@ def _with_upload(form: Form, store: Path, uploaded: Any) -> Form:
             text = data.decode("utf-8-sig")
         except ValueError as error:
             raise FormFieldError("new-upload", "The uploaded file is not UTF-8 text.") from error
-        new_fields.put("new-path", "")
+        put("new-path", "")
         return replace(form, path="", text=text)
     try:
         path = str(keep_upload(store, uploaded.name, data))
     except Exception as error:
         raise FormFieldError("new-upload", sentence(error)) from error
-    new_fields.put("new-path", path)
+    put("new-path", path)
     return replace(form, path=path, text=None)
 
 

@@ -36,6 +36,7 @@ from assistant.ui.pages.new_form import (
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
 from assistant.ui.sla_fields import KEEP_GOING, SlaFields
+from assistant.ui.state import seed
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
@@ -649,7 +650,7 @@ def _strategy(form: Form) -> Form:
     strategy, options = strategy_fields("new", form.strategy, form.options)
     st.caption(strategy_entry(strategy).summary if strategy in strategy_names() else "")
     with st.container(horizontal=True, vertical_alignment="top"):
-        seed = new_fields.count(
+        random_seed = new_fields.count(
             "new-seed", "Seed of all random choices", form.seed, 0, width=220,
             help="The same seed makes the same choices again.",
         )  # fmt: skip
@@ -673,7 +674,7 @@ def _strategy(form: Form) -> Form:
         form,
         strategy=strategy,
         options={name: value for name, value in options.items() if value != usual[name]},
-        seed=form.seed if seed is None else seed,
+        seed=form.seed if random_seed is None else random_seed,
         workers=form.workers if workers is None else workers,
         initial=form.initial if initial is None else initial,
         batch=batch,
@@ -690,10 +691,7 @@ def _share(form: Form) -> float | None:
     if not split:
         return None
     key = "new-share"
-    if key not in st.session_state:
-        st.session_state[key] = round(
-            100 * (0.7 if form.exploitation is None else form.exploitation)
-        )
+    seed(key, round(100 * (0.7 if form.exploitation is None else form.exploitation)))
     percent: int = st.slider(
         "Share inside regions (exploitation)", 0, 100, step=5, format="%d %%", key=key
     )
