@@ -508,7 +508,8 @@ def term_shares(
     ranges are tested.
     Raises AnalysisError if the main effects alone have too many columns.
     """
-    space, history = experiment.space, response_observations(experiment, response, only)
+    space = experiment.space
+    history = sample_of_effects(experiment, response_observations(experiment, response, only))
     model = FactorialModel.fit(space, history)
     main = tuple(_strength(model, model.test(entry.parameter)) for entry in model.ranges)
     able = [strength for strength in main if strength.test.df]

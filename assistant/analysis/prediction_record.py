@@ -235,9 +235,12 @@ def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int
             is_open = experiment.open_batch is not None and batch is experiment.open_batch
             unanswered += 0 if is_open else len(batch.suggestions)
             continue
+        places: dict[Configuration, list[int]] = {}
+        for i, suggestion in enumerate(batch.suggestions):
+            places.setdefault(suggestion.configuration, []).append(i)
         gone: set[int] = set()
         for run in batch_runs:
-            position = _position(batch, run, gone)
+            position = _position(batch.number, places.get(run.configuration, []), run, gone)
             if position is not None:
                 gone.add(position)
                 if run.source != "edited":
@@ -248,12 +251,14 @@ def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int
     return taken, left_out, unanswered
 
 
-def _position(batch: BatchSuggested, run: Run, gone: set[int]) -> int | None:
-    """Return the position of the suggestion behind a run, preferring one that is not taken."""
+def _position(batch: int, same: Sequence[int], run: Run, gone: set[int]) -> int | None:
+    """Return the position of the suggestion behind a run, preferring one that is not taken.
+
+    ``same`` are the positions of its configuration in the batch with that number.
+    """
     if run.source == "edited":
         origin = edited_from(run.reason)
-        return None if origin is None or origin[1] != batch.number else origin[0]
-    same = [i for i, s in enumerate(batch.suggestions) if s.configuration == run.configuration]
+        return None if origin is None or origin[1] != batch else origin[0]
     return next((i for i in same if i not in gone), same[0] if same else None)
 
 

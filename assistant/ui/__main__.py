@@ -12,9 +12,11 @@ from click.exceptions import Abort, ClickException
 from streamlit.web.cli import main
 
 from assistant.ui.app import import_pages
+from strategies.blas_threads import limit_blas_of_process
 
 if __name__ == "__main__":
     import_pages()
+    limit_blas_of_process()
     Thread(target=import_module, args=("sklearn.cluster",), daemon=True).start()
     try:
         main(prog_name="streamlit", standalone_mode=False)

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr, ndtri, stdtrit
 
+from strategies.blas_threads import single_blas_thread
 from strategies.data.observation import Observation, responses
 from strategies.doe.factorial_block import Effects
 from strategies.space.errors import AnalysisError
@@ -76,6 +77,7 @@ def least_squares_effects(space: ParameterSpace, observations: Sequence[Observat
     return tuple(effects)
 
 
+@single_blas_thread
 def _solved(
     design: NDArray[np.float64], response: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -174,6 +176,7 @@ class Solution:
         errors: NDArray[np.float64] = np.sqrt(np.sum(self.scaled(functions) ** 2, axis=1))
         return errors
 
+    @single_blas_thread
     def tested(self, block: slice) -> tuple[int, float]:
         """Return degrees of freedom and sum of squares to test the estimable part of some columns.
 
@@ -196,6 +199,7 @@ class Solution:
         return bool(np.sum(product**2) > TOLERANCE)
 
 
+@single_blas_thread
 def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solution:
     """Solve the least squares problem of a design [n, columns] and responses [n]."""
     matrix, rotated = design, response

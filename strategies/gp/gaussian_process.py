@@ -33,6 +33,7 @@ from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import erfcx, ndtr
 
+from strategies.blas_threads import single_blas_thread
 from strategies.space.parameter import Parameter
 
 Floats = NDArray[np.float64]
@@ -171,6 +172,7 @@ def n_learnt(n: int) -> int:
 
 
 @lru_cache(maxsize=64)
+@single_blas_thread
 def _learn(
     kinds: tuple[tuple[bool, bytes], ...], ids: bytes, targets: bytes, prior: Prior, iterations: int
 ) -> Hyperparameters:
@@ -289,6 +291,7 @@ class Posterior:
     targets: Floats  # targets of the runs, [n] or one column for each of s fantasies [n, s]
 
     @cached_property
+    @single_blas_thread
     def factor(self) -> Floats:
         """Lower Cholesky factor of the kernel matrix with noise, [n, n]."""
         matrix = gram(self.axes, self.hyperparameters, self.ids)
@@ -297,11 +300,13 @@ class Posterior:
         return lower
 
     @cached_property
+    @single_blas_thread
     def weights(self) -> Floats:
         """Weights K^-1 z of the targets z, with the same shape as z."""
         solution: Floats = cho_solve((self.factor, True), self.targets, check_finite=False)
         return solution
 
+    @single_blas_thread
     def predict(self, ids: Ints) -> tuple[Floats, Floats]:
         """Return noise-free means and standard deviations at level ids [m, d]."""
         first, second = self._halves(ids)
@@ -331,6 +336,7 @@ class Posterior:
         return errors
 
     @cached_property
+    @single_blas_thread
     def _precision(self) -> Floats:
         """Diagonal of the inverse of the kernel matrix with noise, [n]."""
         inverse = solve_triangular(
@@ -339,6 +345,7 @@ class Posterior:
         precision: Floats = np.einsum("ij,ij->j", inverse, inverse)
         return precision
 
+    @single_blas_thread
     def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
         """Draw n noisy joint results [m, n] of m pending runs with level ids [m, d]."""
         k = self._cross(*self._halves(ids), slice(None))
@@ -351,6 +358,7 @@ class Posterior:
         draws: Floats = mean + root @ rng.standard_normal((len(ids), n))
         return draws
 
+    @single_blas_thread
     def averaged(self, fixed: Mapping[int, Ints], levels: Sequence[Ints]) -> tuple[Floats, Floats]:
         """Return mean and standard deviation [m] of the function averaged over axes not in `fixed`.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from strategies.blas_threads import single_blas_thread
 from strategies.data.observation import Observation
 from strategies.doe.main_effects import Knowledge
 from strategies.gp.anova_model import TOP, AnovaModel, Targets, free_ids
@@ -151,6 +152,7 @@ def _level_design(space: ParameterSpace, columns: tuple[int, ...], ids: Ints) ->
     return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(ids), 0))
 
 
+@single_blas_thread
 def _additive_regression(model: AnovaModel, untried: Ints) -> AdditiveRegression:
     """Return the additive regression of the fitted runs, with the best of `RIDGES`."""
     design = _level_design(model.space, model.columns, model.ids)

@@ -481,6 +481,10 @@ class ParameterSpace:
         return {p.name: i for i, p in enumerate(self.parameters)}
 
     @cached_property
+    def _level_counts(self) -> tuple[int, ...]:
+        return tuple(p.n_levels for p in self.parameters)
+
+    @cached_property
     def _admission(self) -> AllowedConfigurations:
         return AllowedConfigurations(self.parameters, self.exclusions, self.open_ids)
 
@@ -505,11 +509,13 @@ class ParameterSpace:
                 f"a configuration has {len(level_ids)} levels for {len(self.parameters)} "
                 "parameters; it needs one for each."
             )
-        for parameter, level_id in zip(self.parameters, level_ids, strict=True):
-            if not 0 <= level_id < parameter.n_levels:
+        for parameter, n_levels, level_id in zip(
+            self.parameters, self._level_counts, level_ids, strict=True
+        ):
+            if not 0 <= level_id < n_levels:
                 raise SpaceError(
                     f"parameter '{parameter.name}' has no level id {level_id}; allowed are 0 to "
-                    f"{parameter.n_levels - 1}."
+                    f"{n_levels - 1}."
                 )
         return level_ids
 

@@ -251,14 +251,10 @@ class Region:
         self, space: ParameterSpace, configurations: Sequence[Configuration], eps: float
     ) -> list[bool]:
         """Return which configurations are in the box or within ``eps`` steps of a member."""
-        inside = [self.is_in_box(configuration) for configuration in configurations]
-        outside = [i for i, is_inside in enumerate(inside) if not is_inside]
-        cells = [*self.members, *(configurations[i] for i in outside)]
-        points = step_coordinates(space, cells)
-        near = _near(points[: len(self.members)], points[len(self.members) :], eps)
-        for i, is_near in zip(outside, near, strict=True):
-            inside[i] = bool(is_near)
-        return inside
+        n = len(self.members)
+        points = step_coordinates(space, [*self.members, *configurations])
+        inside = _near(points[:n], points[n:], eps) | _in_box(self.box, configurations)
+        return [bool(is_inside) for is_inside in inside]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +285,8 @@ def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
         [c for c, group_label in zip(good, labels, strict=True) if group_label == label]
         for label in sorted({int(label) for label in labels} - {-1})
     ]
-    regions = [_region(knowledge, members, rule.radius) for members in groups]
+    run = _PlacedRuns(knowledge)
+    regions = [run.region(members, rule.radius) for members in groups]
     regions.sort(key=lambda r: (-r.mean_quality, -r.best.quality, min(r.members)))
     return tuple(replace(region, id=i) for i, region in enumerate(regions, start=1))
 
@@ -337,16 +334,19 @@ def pending_in_region(
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
         most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
-        walk = itertools.islice(near_region(space, region, eps), most + 1)
-        looked_at, numbers, listed = 0, set[int](), list[Configuration]()
-        for looked_at, (_, configuration, _) in enumerate(walk, start=1):  # noqa: B007
+        centres = [member.level_ids for member in region.members]
+        walk = nearest_to_any(space.parameters, space.open_ids, centres, squared_radius(eps))
+        looked_at, count, seen, listed = 0, 0, set[Cell](), list[Configuration]()
+        for looked_at, (_, ids, _) in enumerate(itertools.islice(walk, most + 1), start=1):  # noqa: B007
+            if ids in seen:  # near several members
+                continue
+            seen.add(ids)
+            configuration = Configuration(ids, space.lineage)
             if configuration not in done and space.is_allowed(configuration):
-                number = space.index(configuration)  # a number, since thousands are kept
-                if len(listed) < LISTED and number not in numbers:
+                count += 1
+                if len(listed) < LISTED:
                     listed.append(configuration)
-                numbers.add(number)
-        count = len(numbers) if looked_at <= most else None
-        return PendingRuns(count, tuple(listed))
+        return PendingRuns(count if looked_at <= most else None, tuple(listed))
     if rule == "box":
         pending = dict[Configuration, None]()
         most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
@@ -410,33 +410,56 @@ def _count_box(space: ParameterSpace, region: Region, done: Set[Configuration]) 
     return n_allowed - sum(1 for c in done if region.is_in_box(c) and space.is_allowed(c))
 
 
-def _region(knowledge: Knowledge, members: Sequence[Configuration], eps: float) -> Region:
-    space, observations = knowledge.space, knowledge.observations
-    member_set = set(members)
-    best_run = best(o for o in observations if o.configuration in member_set)
-    assert best_run is not None  # noqa: S101 (members come from observations)
-    box = tuple(_span(p, {m.level_ids[i] for m in members}) for i, p in enumerate(space.parameters))
-    bare = Region(0, tuple(members), 0, (), 0.0, best_run, box)
-    waiting = sorted(knowledge.pending.union(knowledge.running))
-    run = [o.configuration for o in observations]
-    # the test of `Region.contains`, for all at once
-    points = step_coordinates(space, [*members, *run, *waiting])
-    near = _near(points[: len(members)], points[len(members) :], eps)
-    lies = [at or bare.is_in_box(c) for at, c in zip(near, (*run, *waiting), strict=True)]
-    values = [float(v) for v, at in zip(responses(observations), lies, strict=False) if at]
-    pending = tuple(c for c, at in zip(waiting, lies[len(run) :], strict=True) if at)
-    mean = math.fsum(values) / len(values)
-    return replace(bare, evaluated=len(values), pending=pending, mean_quality=mean)
+class _PlacedRuns:
+    """Completed and pending runs of an experiment, with their places for all its regions."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._space, self._observations = knowledge.space, knowledge.observations
+        self._waiting = sorted(knowledge.pending.union(knowledge.running))
+        run = [observation.configuration for observation in self._observations]
+        self._configurations = [*run, *self._waiting]
+        self._points = step_coordinates(self._space, self._configurations)
+        self._place = {configuration: i for i, configuration in enumerate(run)}
+        self._values = responses(self._observations)
+
+    def region(self, members: Sequence[Configuration], eps: float) -> Region:
+        """Return the region of some configurations that have a completed run, without its id."""
+        member_set = set(members)
+        best_run = best(o for o in self._observations if o.configuration in member_set)
+        assert best_run is not None  # noqa: S101 (members come from observations)
+        box = tuple(
+            _span(p, {m.level_ids[i] for m in members})
+            for i, p in enumerate(self._space.parameters)
+        )
+        inside = _near(self._points[[self._place[m] for m in members]], self._points, eps)
+        inside |= _in_box(box, self._configurations)
+        n = len(self._observations)
+        values = [float(value) for value in self._values[inside[:n]]]
+        pending = tuple(c for c, at in zip(self._waiting, inside[n:], strict=True) if at)
+        mean = math.fsum(values) / len(values)
+        return Region(0, tuple(members), len(values), pending, mean, best_run, box)
+
+
+def _in_box(
+    box: Sequence[Sequence[int]], configurations: Sequence[Configuration]
+) -> NDArray[np.bool_]:
+    """Return which of n configurations have a level of the box for every parameter, bool [n]."""
+    ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
+    inside = np.ones(len(configurations), dtype=np.bool_)
+    for column, allowed in zip(ids.reshape(-1, len(box)).T, box, strict=True):
+        inside &= np.isin(column, allowed)
+    return inside
 
 
 def _near(
     members: NDArray[np.float64], points: NDArray[np.float64], eps: float
 ) -> NDArray[np.bool_]:
     """Return which points [n, d] are within ``eps`` level steps of a member [m, d], bool [n]."""
-    near = np.zeros(len(points), dtype=np.bool_)
-    for member in members:
-        squared = np.sum((points - member) ** 2, axis=1)
-        near |= squared < squared_radius(eps) + 0.5  # squared distances are whole numbers
+    from scipy.spatial import cKDTree  # slow to import
+
+    reach = math.sqrt(squared_radius(eps) + 0.5)  # squared distances are whole numbers
+    distances, _ = cKDTree(members).query(points, distance_upper_bound=reach)
+    near: NDArray[np.bool_] = np.isfinite(distances)
     return near
 
 

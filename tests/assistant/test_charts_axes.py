@@ -96,3 +96,20 @@ def test_no_chart_has_a_colour_of_its_own() -> None:
         and (colours := {*re.findall(r'"(#[0-9a-fA-F]{6})', path.read_text())} - named)
     }
     assert set(own) <= {"schedule.py"}, own
+
+
+def test_of_very_many_runs_a_sample_has_marks_and_the_best_line_is_that_of_all() -> None:
+    bests = [1_000 - i // 997 for i in range(30_000)]
+    points = [RunPoint(i + 1, i + 1, 1_000.0, best, True, "s") for i, best in enumerate(bests)]
+    shown = vega_lite.marked(points)
+    assert len(shown) < vega_lite.MOST_MARKS + 40
+    assert shown[0] is points[0]
+    assert shown[-1] is points[-1]
+    first_with = {point.best: point.order for point in reversed(points)}
+    assert {point.best: point.order for point in reversed(shown)} == first_with
+    spec = best_so_far(points, None, "loss")
+    assert len(spec["data"]["values"]) == len(shown)
+    title = spec["layer"][0]["encoding"]["x"]["title"]
+    assert title == f"completed runs (marks: {len(shown):,} of 30,000)"
+    few = best_so_far(points[: vega_lite.MOST_MARKS], None, "loss")
+    assert few["layer"][0]["encoding"]["x"]["title"] == "completed runs"

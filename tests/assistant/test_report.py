@@ -12,6 +12,7 @@ from agents import Follower
 from assistant import Constraint, Fact, Measure, Objective, SingleMeasure, Sla, open_session
 from assistant.core.errors import RunError, StoreError
 from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report import html
 from assistant.presentation.report.data import ReportData, collect
 from assistant.presentation.report.html import render_html, write_report
 from assistant.store.event_store import MemoryStore
@@ -177,3 +178,18 @@ def test_a_difference_stands_where_a_percentage_would_say_nothing(
     assert headline == (
         f"Run 2 is {said} than the current configuration ({baseline:g} -> {found:g})."
     )
+
+
+def test_the_table_of_very_many_runs_has_the_best_one_and_the_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = report_on(Bowl(baseline=TODAY), runs=24)
+    best = next(run.id for run in data.runs if run.is_best)
+    monkeypatch.setattr(html, "MAX_ROWS", 5)
+    page = render_html(data)
+    table = page[page.index('<section id="runs">') : page.index('<section id="basis">')]
+    rows = [int(found) for found in re.findall(r'<td class="n">(\d+)</td>\s*<td><span', table)]
+    newest = [run.id for run in data.runs[-5:]]
+    assert rows == [*([] if best in newest else [best]), *newest]
+    assert f"The table has {len(rows)} of 24" in table
+    assert "copperline runs --csv" in table

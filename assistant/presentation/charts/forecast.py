@@ -18,6 +18,7 @@ from assistant.presentation.charts.vega_lite import (
     Spec,
     best_axis,
     best_so_far,
+    marked,
     run_axis,
 )
 
@@ -78,7 +79,7 @@ def best_with_fan(
     beside = [*lows, *(x for point in fan for x in (point.median, point.high)), *_known(goal)]
     last_run = n + max([*(point.runs for point in fan), *_known(end)], default=0)
     spec = best_so_far(points, baseline, title, beside, last_run)
-    x, y = run_axis(last_run), best_axis(points, baseline, title, beside)
+    x, y = run_axis(last_run, points), best_axis(points, baseline, title, beside)
     layers = (
         fan_layers(rows, x, y, [{"field": "run", "title": "after run"}]) if len(rows) > 1 else []
     )
@@ -122,7 +123,7 @@ def best_over_time(
     ]
     past = [
         {"at": 1000.0 * (p.at_s or 0.0), "run": p.run_id, "value": p.value, "best": p.best}
-        for p in timed_points
+        for p in marked(timed_points)
     ]
     beside = [*lows, *(v for point in timed for v in (point.median, point.high)), *_known(goal)]
     y = value_axis([*(p.value for p in timed_points), *beside], title)
@@ -492,7 +493,7 @@ def fans(
     ends = [end for end in (now.end, then.end) if end is not None]
     last_run = n + max([*(point.runs for point in both), *ends], default=0)
     spec = best_so_far(points, None, title, beside, last_run)
-    x, y = run_axis(last_run), best_axis(points, None, title, beside)
+    x, y = run_axis(last_run, points), best_axis(points, None, title, beside)
     sides = (
         (NOW, now, lows[: len(now.fan)], MUTED, (2, 3)),
         (THEN, then, lows[len(now.fan) :], ACCENT, (6, 4)),

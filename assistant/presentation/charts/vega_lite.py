@@ -60,6 +60,23 @@ class TradePoint:
     is_baseline: bool
 
 
+MOST_MARKS = 2_000
+"""Most runs that a chart has a mark for; a screen has no room for more."""
+
+
+def marked(points: Sequence[RunPoint]) -> Sequence[RunPoint]:
+    """Return the runs with a mark: all, or those that improve the best value and an even sample.
+
+    With them the line of the best value so far is that of all runs.
+    """
+    n = len(points)
+    if n <= MOST_MARKS:
+        return points
+    kept = {i * (n - 1) // (MOST_MARKS - 1) for i in range(MOST_MARKS)}
+    kept.update(i for i in range(1, n) if points[i].best != points[i - 1].best)
+    return [points[i] for i in sorted(kept)]
+
+
 def best_so_far(
     points: Sequence[RunPoint],
     baseline: float | None,
@@ -69,13 +86,14 @@ def best_so_far(
 ) -> Spec:
     """Draw runs as dots, the best value so far as a step line, and the baseline as a rule.
 
-    Infeasible runs are crosses. ``title`` is the name of the value with its unit; ``beside`` has
-    further values, and ``last_run`` is a later run, that the caller draws on the same axes.
+    Infeasible runs are crosses; of very many runs a sample has marks (`marked`). ``title`` is the
+    name of the value with its unit; ``beside`` has further values, and ``last_run`` is a later
+    run, that the caller draws on the same axes.
     """
     kinds = ["completed run"]
     if not all(p.feasible for p in points):
         kinds = ["meets every constraint", "violates a constraint"]
-    unit = unit_in(title)
+    unit, marks = unit_in(title), marked(points)
     rows = [
         {
             "run": p.order,
@@ -86,9 +104,9 @@ def best_so_far(
             "kind": kinds[not p.feasible],
             "source": p.source,
         }
-        for p in points
+        for p in marks
     ]
-    x = run_axis(max([last_run, *(p.order for p in points)]))
+    x = run_axis(max([last_run, *(p.order for p in points)]), points)
     y = best_axis(points, baseline, title, beside)
     layers: list[Spec] = [
         {
@@ -160,12 +178,17 @@ def best_so_far(
     }
 
 
-def run_axis(last: float) -> Spec:
-    """Return the axis of the number of completed runs, with room after the last one."""
+def run_axis(last: float, points: Sequence[RunPoint] = ()) -> Spec:
+    """Return the axis of the number of completed runs, with room after the last one.
+
+    Its title says of how many of the points there are marks, if not of all (`marked`).
+    """
+    n_marks = len(marked(points))
+    some = f" (marks: {n_marks:,} of {len(points):,})" if n_marks < len(points) else ""
     return {
         "field": "run",
         "type": "quantitative",
-        "title": "completed runs",
+        "title": f"completed runs{some}",
         "axis": {"grid": False, "format": "d", "tickMinStep": 1, "tickCount": 8},
         "scale": {"domain": [0, max(last + 0.5, 1.02 * last)], "nice": False},
     }

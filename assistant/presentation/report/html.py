@@ -6,7 +6,7 @@ its dashboard, and the comparison of a log with its simulation.
 
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -32,7 +32,7 @@ from assistant.presentation.charts.ai_platform import (
 from assistant.presentation.charts.comparison import best_overlay, effects_beside
 from assistant.presentation.charts.forecast import ChanceMark
 from assistant.presentation.charts.vega_lite import Spec
-from assistant.presentation.report.data import ReportData
+from assistant.presentation.report.data import ReportData, RunRow
 from assistant.presentation.tables import effects as effects_tables
 from assistant.presentation.tables.experiment_comparison import ExperimentComparison
 from assistant.presentation.tables.forecast_backtest import ForecastSection, prediction_marks
@@ -113,6 +113,8 @@ def chance_over_runs(data: ReportData, section: ForecastSection) -> Spec | None:
 
 
 MAX_EFFECT_CHARTS = 12
+MAX_ROWS = 2_000
+"""Most runs in the table of a report; a browser needs minutes for very many."""
 
 
 def render_html(data: ReportData) -> str:
@@ -131,6 +133,7 @@ def render_html(data: ReportData) -> str:
     title = _titled(data.value_name, data.unit)
     return environment.get_template("report.html.j2").render(
         data=data,
+        rows=_rows(data),
         best_so_far=svg(vega_lite.best_so_far(data.points, data.baseline_value, title))
         if data.points
         else None,
@@ -143,6 +146,12 @@ def render_html(data: ReportData) -> str:
         **_forecast(data, title),
         promises=_promises(data),
     )
+
+
+def _rows(data: ReportData) -> Sequence[RunRow]:
+    """Return the runs in the table: all, or the best one and the newest of very many."""
+    newest = data.runs[-MAX_ROWS:]
+    return [*(row for row in data.runs[:-MAX_ROWS] if row.is_best), *newest]
 
 
 def _promises(data: ReportData) -> Markup | None:

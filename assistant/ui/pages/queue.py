@@ -442,7 +442,7 @@ def _failed(view_model: ExperimentView, experiment: Experiment, keys: _QueueKeys
     if not runs:
         return None
     st.markdown(f"**Failed: {labels.runs(len(runs))}**")
-    later = {run.id: again_words(experiment, run) for run in runs}
+    later = later_runs(experiment, runs)
     rows: list[dict[str, object]] = [
         {
             "run": run.id,
@@ -486,16 +486,19 @@ def _failed(view_model: ExperimentView, experiment: Experiment, keys: _QueueKeys
     return Intent("queue", do, "Submitting")
 
 
-def again_words(experiment: Experiment, run: Run) -> str:
-    """Return the latest later run of a failed run's configuration in words, empty without one."""
-    later = [
-        other
-        for other in experiment.runs
-        if other.configuration == run.configuration
-        and other.id > run.id
-        and other.state is not RunState.CANCELLED
-    ]
-    return f"run {later[-1].id}: {labels.STATES[later[-1].state]}" if later else ""
+def later_runs(experiment: Experiment, runs: Sequence[Run]) -> Mapping[int, str]:
+    """Return, by run, the latest later run of its configuration in words; empty without one."""
+    latest = {
+        run.configuration: run for run in experiment.runs if run.state is not RunState.CANCELLED
+    }
+
+    def words(run: Run) -> str:
+        later = latest.get(run.configuration)
+        if later is None or later.id <= run.id:
+            return ""
+        return f"run {later.id}: {labels.STATES[later.state]}"
+
+    return {run.id: words(run) for run in runs}
 
 
 def run_again(session: SteerableSession, runs: Sequence[Run]) -> str:
