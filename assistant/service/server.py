@@ -27,6 +27,7 @@ from assistant.core.errors import ServiceError
 from assistant.service.middleware import MAX_HEAD_BYTES, SAFE_HEADERS
 from assistant.service.observability import LogRelay, ServiceLog, python_logger
 from assistant.service.problems import MEDIA_TYPE, Problem
+from strategies.blas_threads import limit_blas_of_process
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +275,10 @@ class HttpServer:
     def run(self) -> None:
         """Serve in the main thread until SIGTERM or SIGINT, ending at once on a second SIGINT.
 
-        Raises ServiceError if the app does not start.
+        BLAS of the process is limited to one thread: many requests are computed at once, none of
+        them a run. Raises ServiceError if the app does not start.
         """
+        limit_blas_of_process()
         with self._signals(), self._words_of_uvicorn():
             self._serve()
         self._check()

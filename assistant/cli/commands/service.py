@@ -289,7 +289,6 @@ def serve(
     from assistant.service.observability import ServiceLog
     from assistant.service.server import HttpServer, bind
     from assistant.service.store_lock import StoreLock, find_endpoint
-    from strategies.blas_threads import limit_blas_of_process
 
     path = store_path(store)
     adapters = tuple(map(origin_of, adapter or ()))
@@ -323,7 +322,6 @@ def serve(
         with worker_supervisor(demand, server.url, tokens.by_role[Role.WORKER]) as names:
             if parent is not None:
                 _end_with(parent)
-            limit_blas_of_process()
             server.run()
         for worker_name in names:  # ended by this process, so they have not failed
             service.queue.give_back_of(worker_name, "the service was ended")
