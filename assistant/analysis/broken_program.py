@@ -63,7 +63,7 @@ def broken_program(experiment: Experiment) -> str | None:
         reason = f"{reason[:LONGEST_REASON]} ..."
     return (
         f"{what}: {reason}. {advice(failed.failure)}, then resume; "
-        "--keep-going goes on all the same"
+        "keep_going (--keep-going) goes on all the same"
     )
 
 
