@@ -44,6 +44,8 @@ def test_what_it_writes_runs_as_it_is(program: str, capsys: pytest.CaptureFixtur
     found = json.loads(printed.out)
     assert found["best"]["values"] == {"lr": 0.01, "batch": 32}
     assert printed.err.startswith("1/6 runs")  # progress from the first run on
+    assert command(["sweep", "--runs", "0"]) == 2  # the built-in workload, although a file is here
+    assert "for yours: copperline sweep sweep.toml\n" in capsys.readouterr().err
 
 
 def test_without_levels_a_person_is_asked_and_offered_the_dry_run(

@@ -19,6 +19,7 @@ from assistant.applications.rest_address import check_url
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import ERR, OUT, Json, print_json, say
 from assistant.cli.options import (
+    SWEEP_FILE,
     Backfill,
     Exclude,
     FirstJobs,
@@ -63,7 +64,7 @@ def init(
             help="The sweep file to write; or, in quotes, the command of your program, with {name} "
             "for each parameter.",
         ),
-    ] = "sweep.toml",
+    ] = SWEEP_FILE,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -120,7 +121,7 @@ def init(
     if is_command(target):
         if adapter is not None or kind is not None:
             raise SettingsError("a command needs neither --adapter nor --kind; leave them out")
-        file = out or Path("sweep.toml")
+        file = out or Path(SWEEP_FILE)
         return _init_command(target, file, levels, (minimise, maximise), noisy, as_json)
     for flag, value in (
         ("--out", out), ("--levels", levels), ("--minimise", minimise), ("--maximise", maximise),
