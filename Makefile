@@ -31,6 +31,7 @@ $(VENV)/.ready-docs: $(VENV)/.ready-dev
 
 demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
 	@$(BIN)/copperline demo
+	@command -v copperline > /dev/null || echo "The command copperline is in $(BIN); to type it alone: . $(BIN)/activate"
 
 app: $(VENV)/.ready  ## open the browser UI
 	@$(BIN)/copperline app

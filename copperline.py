@@ -119,6 +119,10 @@ class Run:
     def __len__(self) -> int:
         return len(self.values)
 
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        return f"run {self.id}: {values} ({self.reason.rstrip('.')})"
+
     def _repr_html_(self) -> str:
         return _table(("parameter", "value"), self.values.items(), f"Run {self.id}: {self.reason}")
 
@@ -251,6 +255,7 @@ def study(
     initial: int = 10,
     batch: int | None = None,
     workers: int = 1,
+    keep_going: bool = False,
     warnings: Literal["accept", "ignore"] = "ignore",
     name: str = "study",
     store: str | os.PathLike[str] | None = None,
@@ -277,6 +282,7 @@ def study(
         initial: first runs, chosen without results.
         batch: suggestions at once; None lets the strategy decide.
         workers: runs that the caller executes at once, for forecasts.
+        keep_going: go on if the baseline, or each of the first three runs, fails.
         warnings: answer to warnings; each is also a Python warning, a `StudyWarning`.
         name: name of the experiment.
         store: file of experiments, as of ``copperline app --store``; None keeps it in memory.
@@ -302,7 +308,8 @@ def study(
         from assistant.core.version import version
 
         return open_session(
-            program, store=target, name=name, sla=Sla(max_runs=runs, goal=goal), workers=workers,
+            program, store=target, name=name, workers=workers,
+            sla=Sla(max_runs=runs, goal=goal, keep_going=keep_going),
             strategy=strategy or DEFAULT_STRATEGY, options=options, exploitation=exploitation,
             warning_policy=policy, seed=seed, version=version(),
         )  # fmt: skip
@@ -408,7 +415,7 @@ class Study:
 
     def tell(
         self,
-        run: Run | int,
+        run: Run | int | None,
         result: object = None,
         *,
         failed: str | None = None,
@@ -423,12 +430,14 @@ class Study:
             duration_s: seconds that it took; None for the time since `ask`.
 
         Raises:
-            ExperimentError: an unknown run, or one that was told already.
+            ExperimentError: no run, an unknown one, or one that was told already.
             RunError: a measure is missing, or is no finite number; nothing is recorded then.
         """
         from assistant.core.errors import ExperimentError
         from assistant.core.ports import ExecutionResult
 
+        if run is None:
+            raise ExperimentError("there is no run to tell, because ask returned None")
         session, run_id = self.session, run if isinstance(run, int) else run.id
         with session.deciding():
             core = session.experiment.run(run_id)

@@ -27,7 +27,8 @@ _ADVICE = (
     (r"permission denied|code 126", "Make the file executable"),
     (r"run limit|at the limit|timed? ?out", "Raise the run limit, or make the run smaller"),
     (r"memory|sigkill", "Give a run more memory, or make it smaller"),
-    (r"\bmeasures?\b", "Correct the names of the measures, or what the program prints"),
+    (r"\bmeasures?\b|\bis not json\b",
+     "Correct the names of the measures, or what the program prints"),
 )  # fmt: skip
 """What to change, by a pattern in the reason of a failure; the first match counts."""
 
@@ -62,7 +63,7 @@ def broken_program(experiment: Experiment) -> str | None:
         reason = f"{reason[:LONGEST_REASON]} ..."
     return (
         f"{what}: {reason}. {advice(failed.failure)}, then resume; "
-        "--keep-going goes on all the same"
+        "keep_going (--keep-going) goes on all the same"
     )
 
 

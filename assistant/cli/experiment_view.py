@@ -26,7 +26,7 @@ from assistant.analysis.warning import proposal
 from assistant.cli.console import OUT, store_path
 from assistant.config.snapshot import open_sweep, past_results
 from assistant.config.sweep_file import build_sweep, check_settings, read_settings
-from assistant.core.errors import StoreError
+from assistant.core.errors import SettingsError, StoreError, UnknownExperimentError
 from assistant.core.events import MissWarning
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
@@ -256,21 +256,17 @@ def _recommended(
 
 
 def print_summary(data: ReportData, report: Path) -> None:
-    """Print the finding, the changes from the baseline, the effects and the report path."""
+    """Print the finding, the best configuration, the effects and the report path.
+
+    Of a best configuration that differs from the baseline, only the changed levels are printed.
+    """
     OUT.print()
     OUT.print(data.answer.headline, style="bold", soft_wrap=True)
     for sentence in data.answer.sentences:
         OUT.print(f"  {sentence}", soft_wrap=True)
     if data.recommendation is not None:
         OUT.print(f"  {data.recommendation.sentence}", soft_wrap=True)
-    changed = [change for change in data.changes if change.differs]
-    if changed and data.answer.verdict == "improved":
-        table = Table(box=None, header_style="dim", pad_edge=False)
-        for name in ("parameter", "current", "best"):
-            table.add_column(name, justify="left" if name == "parameter" else "right")
-        for change in changed:
-            table.add_row(f"  {change.parameter}", change.baseline, change.best)
-        OUT.print(table)
+    _print_best(data)
     if data.front:
         _print_front(data)
     if data.effects is not None:
@@ -279,6 +275,21 @@ def print_summary(data: ReportData, report: Path) -> None:
         OUT.print(f"  SLA: {use.agreed}; {use.used_text} ({use.verdict}).", soft_wrap=True)
     OUT.print(f"  {data.state.icon} {data.state.sentence}", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)
+
+
+def _print_best(data: ReportData) -> None:
+    """Print the levels of the best configuration, unless it is the current one."""
+    is_compared = any(change.baseline is not None for change in data.changes)
+    shown = [change for change in data.changes if change.differs or not is_compared]
+    if not shown:
+        return
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("parameter", "current", "best") if is_compared else ("parameter", "best"):
+        table.add_column(name, justify="left" if name == "parameter" else "right")
+    for change in shown:
+        cells = (change.baseline, change.best) if is_compared else (change.best,)
+        table.add_row(f"  {change.parameter}", *cells)
+    OUT.print(table)
 
 
 def _print_front(data: ReportData) -> None:
@@ -388,10 +399,28 @@ def existing(store: Path | None) -> Path:
 
 
 def session_in(opened: Store, experiment: str) -> Session:
-    """Return the session of an experiment in a store, where ``latest`` is the one opened last."""
+    """Return the session of an experiment in a store, where ``latest`` is the one opened last.
+
+    It may be named by its identifier, or by a name that no other listed experiment has.
+
+    Raises:
+        StoreError: there is no such experiment.
+        SettingsError: several have the name.
+    """
     if experiment == "latest":
         stored = opened.experiments()
         if not stored:
             raise StoreError("the store holds no experiment yet; run a sweep first")
         experiment = stored[0].id
-    return load_session(opened, experiment)
+    try:
+        return load_session(opened, experiment)
+    except UnknownExperimentError:
+        named = [stored.id for stored in opened.experiments() if stored.name == experiment]
+        if not named:
+            raise
+    if len(named) > 1:
+        raise SettingsError(
+            f"{len(named)} experiments are named '{experiment}'; name one by its identifier: "
+            f"{', '.join(named[:10])}"
+        )
+    return load_session(opened, named[0])

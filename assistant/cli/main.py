@@ -335,5 +335,8 @@ def run(arguments: list[str]) -> int:
 def _refuse(error: Exception) -> int:
     message = getattr(error, "format_message", error.__str__)()
     name = "" if type(error).__name__ == "NoArgsIsHelpError" else "copperline: "
+    if type(error).__name__ in ("MissingParameter", "BadOptionUsage"):
+        context = getattr(error, "ctx", None)
+        message += f" See: {context.command_path} --help" if context is not None else ""
     ERR.print(f"{name}{message}", soft_wrap=True)
     return EXIT_BAD_INPUT

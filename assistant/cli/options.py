@@ -37,6 +37,9 @@ from strategies import (
 )
 from strategies.space.parameter import parse_number
 
+SWEEP_FILE = "sweep.toml"
+"""Name of the file that ``copperline init`` writes unless another is named."""
+
 SweepFile = Annotated[
     Path | None,
     typer.Argument(

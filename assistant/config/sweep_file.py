@@ -523,7 +523,7 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     arrays = {k: v for k, v in table.items() if not path and _is_array_of_tables(v)}
     for key, value in table.items():
         if key not in nested and key not in arrays:
-            yield f"{_key(key)} = {_array(value) if _is_array(value) else _value(value)}"
+            yield f"{_key(key)} = {_array(value) if _is_array(value) else toml_value(value)}"
     for key, value in nested.items():
         here = (*path, _key(key))
         yield from ("", f"[{'.'.join(here)}]")
@@ -531,7 +531,7 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     for key, rows in arrays.items():
         for row in rows:
             yield from ("", f"[[{_key(key)}]]")
-            yield from (f"{_key(k)} = {_value(v)}" for k, v in row.items())
+            yield from (f"{_key(k)} = {toml_value(v)}" for k, v in row.items())
 
 
 def _is_array(value: Any) -> bool:
@@ -543,13 +543,14 @@ def _is_array_of_tables(value: Any) -> bool:
 
 
 def _array(values: Sequence[Any]) -> str:
-    line = _value(values)
+    line = toml_value(values)
     if len(line) <= _WIDTH:
         return line
-    return "[\n" + "".join(f"    {_value(value)},\n" for value in values) + "]"
+    return "[\n" + "".join(f"    {toml_value(value)},\n" for value in values) + "]"
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Format one value as TOML on one line. Raises TypeError for one that TOML cannot represent."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -557,9 +558,9 @@ def _value(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items()) + "}"
     if _is_array(value):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     raise TypeError(f"TOML cannot represent {value!r}")
 
 

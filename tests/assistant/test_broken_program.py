@@ -64,8 +64,8 @@ def test_the_current_configuration_fails_and_the_sweep_ends_after_one_run() -> N
     assert reason == broken_program(session.experiment)
     assert reason.startswith("run 1, the current configuration, failed: can't open file")
     assert reason.endswith(
-        ". Correct the name or the folder of the file, then resume; --keep-going goes on all the "
-        "same"
+        ". Correct the name or the folder of the file, then resume; keep_going (--keep-going) goes "
+        "on all the same"
     )
 
 

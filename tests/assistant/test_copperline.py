@@ -152,6 +152,25 @@ def test_what_is_wrong_is_said_in_one_sentence_and_changes_nothing() -> None:
     study.tell(run, 1.0)
     with pytest.raises(cl.AssistantError, match="run 1 was told already, as completed"):
         study.tell(run, 1.0)
+    with pytest.raises(cl.AssistantError, match="no run to tell, because ask returned None"):
+        study.tell(None, 1.0)
+
+
+def test_a_failed_baseline_ends_the_study_unless_it_keeps_going_or_is_reopened() -> None:
+    baseline = {"lr": 0.1, "layers": 1, "batch": 64}
+    study = cl.study(SPACE, minimise="loss", runs=5, baseline=baseline)
+    first = study.ask()
+    assert str(first) == "run 1: lr=0.1, layers=1, batch=64 (the current configuration)"
+    study.tell(first, failed="out of memory")
+    assert study.ask() is None
+    assert "keep_going (--keep-going) goes on all the same" in str(study.finished)
+    study.session.reopen()
+    again = study.ask()
+    assert again is not None
+    assert dict(again) == baseline
+    going = cl.study(SPACE, minimise="loss", runs=5, baseline=baseline, keep_going=True)
+    going.tell(going.ask(), failed="out of memory")
+    assert going.ask() is not None
 
 
 @pytest.mark.parametrize(

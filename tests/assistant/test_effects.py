@@ -240,6 +240,15 @@ def test_the_headline_says_how_sure_the_first_place_is() -> None:
     assert ranking_sentence(("lr", None, None, None)).startswith("No effect on loss can be")
 
 
+def test_the_sentence_names_interactions_as_a_cause_of_wide_intervals() -> None:
+    report = effects_report(run_all(Product()).experiment)
+    for p, ending in ((0.01, "which widens these intervals: look at pairs."), (0.2, "")):
+        judged = replace(report, lack_of_fit=replace(report.lack_of_fit, p=p))
+        sentence = ranking_of(judged).sentence
+        assert ("Parameters interact" in sentence) is bool(ending)
+        assert ending in sentence
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_an_adaptive_sweep_finds_the_true_order_and_ranges(seed: int) -> None:
     found = judged(swept("few", seed), "few")

@@ -147,7 +147,7 @@ def test_the_best_is_by_the_mean_of_its_runs() -> None:
         3.0, 1.0, 3.0, pytest.approx(8.5 / 3), pytest.approx(2.2),
     ]  # fmt: skip
     data = collect(session.experiment)
-    assert "(run 2 (mean of 4 runs))" in data.answer.headline
+    assert ", by run 2 (mean of 4 runs)." in data.answer.headline
     assert "2 of 24 allowed configurations were tried (8.33%), in 5 runs." in data.answer.sentences
     assert [point.best for point in data.points] == [
         s.outcome.value for s in session.experiment.best_so_far()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -43,17 +44,43 @@ def test_what_it_writes_runs_as_it_is(program: str, capsys: pytest.CaptureFixtur
     found = json.loads(printed.out)
     assert found["best"]["values"] == {"lr": 0.01, "batch": 32}
     assert printed.err.startswith("1/6 runs")  # progress from the first run on
+    assert command(["sweep", "--runs", "0"]) == 2  # the built-in workload, although a file is here
+    assert "for yours: copperline sweep sweep.toml\n" in capsys.readouterr().err
 
 
 def test_without_levels_a_person_is_asked_and_offered_the_dry_run(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal("0.1, 0.01\n16,32\nloss\ny\n"))
+    answers = "0.1\n0.1 0.01\n16,32\nloss\ny\ny\n"
+    monkeypatch.setattr(sys, "stdin", Terminal(answers))
     assert command(["init", program, "--out", "mine.toml"]) == 0
-    printed = capsys.readouterr().out
+    printed, asked = capsys.readouterr()
+    assert "'lr' needs at least two levels" in asked
     assert "Nothing was stored." in printed
     assert printed.splitlines()[-1] == "Next: copperline sweep mine.toml"
-    assert "levels = [0.1, 0.01]" in Path("mine.toml").read_text()
+    text = Path("mine.toml").read_text()
+    assert "levels = [0.1, 0.01]" in text  # spaces alone separate levels too
+    assert "#     baseline = {lr = 0.1, batch = 16}\n" in text
+    assert "\nnoisy = true\n" in text.partition("[application]\n")[2]
+
+
+def test_a_program_that_prints_plain_text_is_one_line_away_from_a_sweep(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("train.py").write_text(
+        TRAIN.replace('print(json.dumps({"loss": ', 'print("loss:", (').replace("})", ")")
+    )
+    levels = ["--levels", "lr=0.1,0.01", "--levels", "batch=16,32"]
+    assert command(["init", program, *levels, "--minimise", "loss"]) == 0
+    assert command(["try", "sweep.toml"]) == 4
+    printed = capsys.readouterr().out
+    (line,) = re.findall(r"measures = \{pattern = .*\}", printed)
+    sweep = Path("sweep.toml")
+    sweep.write_text(sweep.read_text().replace('kind = "command"', f'kind = "command"\n{line}'))
+    assert command(["sweep", "sweep.toml", "--runs", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "Best found: loss = 0, by run " in out
+    assert next(row.split() for row in out.splitlines() if row.startswith("  lr "))[1] == "0.01"
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,11 @@ def test_the_tutorials_shell_script_is_steered(cli: Cli, tmp_path: Path, reposit
     values = found["best"]["values"]
     threads, block = values["threads"], values["block"]
     assert found["best"]["value"] == 900 // threads + 30 * threads + (block - 48) ** 2 // 8
+    tutorial = (repository / "docs/tutorial/own-program.md").read_text()
+    (resume,) = re.findall(r"^copperline (resume .*)$", tutorial, re.MULTILINE)
+    code, out, err = cli(*resume.split(), "--json")
+    assert code == 0, err
+    assert json.loads(out)["runs"] == {"submitted": 24, "completed": 24, "failed": 0}
 
 
 @pytest.mark.soak

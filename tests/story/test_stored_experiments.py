@@ -68,6 +68,8 @@ def test_names_and_tags(store: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert names(capsys) == ["second", "my <b>best</b>"]
     assert names(capsys, "--tag", "paper") == ["my <b>best</b>"]
     assert names(capsys, "--tag", "night") == []
+    assert command(["runs", "my <b>best</b>", "--json"]) == 0  # a name is as good as the identifier
+    assert json.loads(capsys.readouterr().out)["experiment"] == first
     with cl.load_study(store, first) as study:  # the event log says the same
         assert study.session.experiment.opened.name == "my <b>best</b>"
         assert study.session.experiment.tags == ("paper",)
@@ -111,3 +113,13 @@ def test_what_is_refused_is_one_sentence(store: Path, capsys: pytest.CaptureFixt
     with cl.load_study(store, second):  # another process would execute it
         assert command(["delete", second, "--yes"]) == 2
     assert "is being executed" in capsys.readouterr().err
+    assert command(["rename", second, "first"]) == 0
+    assert command(["runs", "first"]) == 2
+    assert (
+        "2 experiments are named 'first'; name one by its identifier: " in capsys.readouterr().err
+    )
+    assert command(["logs"]) == 2
+    assert (
+        capsys.readouterr().err
+        == "copperline: Missing argument 'run'. See: copperline logs --help\n"
+    )

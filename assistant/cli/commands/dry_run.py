@@ -3,7 +3,7 @@
 import math
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import typer
 
 from assistant.applications.command import Command
 from assistant.applications.lookup import Lookup
+from assistant.applications.measures import WALL, Patterns
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import EXIT_PROGRAM_FAILED, OUT, Json, print_json, say, table_of
 from assistant.cli.options import (
@@ -40,7 +41,7 @@ from assistant.cli.options import (
 from assistant.config.snapshot import open_sweep, past_results
 from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
 from assistant.core.commands import assess_completion
-from assistant.core.errors import ProgramError, SettingsError
+from assistant.core.errors import ProgramError, RunError, SettingsError
 from assistant.core.events import RunCompleted, is_external_application
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Constraint, Measure, Objective
@@ -176,18 +177,23 @@ class DryRunReport:
 
 
 def failure_of(
-    reason: str, error: Exception | None, folder: str, application: str
+    reason: str,
+    error: Exception | None,
+    folder: str,
+    application: str,
+    measures: Sequence[str] = (),
 ) -> DryRunFailure:
     """Describe the failure of a dry run, with the last output of its program.
 
     ``error`` is None if the run was judged a failure afterwards; ``folder`` is the working
-    directory of the user's program, empty for other applications.
+    directory of the user's program, empty for other applications; ``measures`` are those of the
+    objective.
     """
     if not isinstance(error, ProgramError):
         return DryRunFailure(reason, _general_hint(application, error))
     return DryRunFailure(
         reason,
-        failure_hint(error),
+        failure_hint(error, measures),
         error.argv,
         folder,
         error.code,
@@ -196,8 +202,8 @@ def failure_of(
     )
 
 
-def failure_hint(error: ProgramError) -> str:
-    """Return a hint on how to change a program that failed."""
+def failure_hint(error: ProgramError, measures: Sequence[str] = ()) -> str:
+    """Return a hint on how to change a program that failed to give the measures."""
     if error.code is None:
         return (
             "Give the full path of the program, make it executable (chmod +x), or name its "
@@ -212,6 +218,12 @@ def failure_hint(error: ProgramError) -> str:
         return "Raise the limit named above, or make the run smaller: fewer or lower levels."
     if error.code < 0:
         return f"{_signalled(-error.code)} Run the command by hand in its folder to see why."
+    pattern = measure_pattern(measures, error.stdout) if error.code == 0 else None
+    if pattern is not None:
+        return (
+            "The program ended well, and its output has the measures in plain text. Read them "
+            f"with this line in [application], in place of any other measures: {pattern}"
+        )
     return _BY_CODE.get(
         error.code,
         "Run the command by hand in its folder; a successful program must end with exit code 0.",
@@ -225,6 +237,24 @@ _BY_CODE = {
     "or name its interpreter.",
     127: "Exit code 127 of a shell: the program was not found. Give its full path, or install it.",
 }
+
+
+def measure_pattern(measures: Sequence[str], text: str) -> str | None:
+    r"""Return the setting that reads measures from lines such as ``loss: 0.3``; None if it fails.
+
+    >>> print(measure_pattern(["loss"], "epoch 3\nloss: 0.31, val_loss: 0.4\n"))
+    measures = {pattern = ['\bloss[:= ]+(?P<loss>\S*\d)']}
+    """
+    names = [name for name in measures if name != WALL]
+    patterns = [rf"\b{name}[:= ]+(?P<{name}>\S*\d)" for name in names]
+    if not names or not all(name.isidentifier() and name.isascii() for name in names):
+        return None
+    try:
+        Patterns(tuple(patterns)).of(text)
+    except RunError:
+        return None
+    literals = ", ".join(f"'{pattern}'" for pattern in patterns)
+    return f"measures = {{pattern = [{literals}]}}"
 
 
 def _signalled(number: int) -> str:
@@ -414,7 +444,8 @@ def _settled(
 
 def _failure(application: Application, reason: str, error: Exception | None) -> DryRunFailure:
     folder = application.cwd if isinstance(application, Command) else ""
-    return failure_of(reason, error, folder, application.name)
+    measures = application.objective.measures
+    return failure_of(reason, error, folder, application.name, measures)
 
 
 class _ErrorRecorder:

@@ -247,7 +247,7 @@ def experiments(
     longest = max(len(entry.stored.id) for entry in listed)  # an identifier is never cut
     table.add_column("experiment", no_wrap=True, min_width=longest)
     for name in ("name", *tags, "state", "runs", "best", "next step", "opened"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=name in ("state", "runs"))
     for entry in listed:
         state, listing = entry.state, entry.stored
         words = (f"{state.icon} {state.name}", entry.progress, entry.best)

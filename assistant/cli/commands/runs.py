@@ -29,11 +29,16 @@ def runs(
         ),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Write all columns to this CSV file.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write all columns to this CSV file.", show_default=False
+        ),
     ] = None,
     parquet: Annotated[
         Path | None,
-        typer.Option(help="Write all columns to this Parquet file.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Write all columns to this Parquet file.", show_default=False
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,

@@ -12,6 +12,7 @@ from assistant.cli.console import (
     OUT,
     Json,
     StoreOption,
+    say,
     store_path,
 )
 from assistant.cli.experiment_view import (
@@ -19,6 +20,7 @@ from assistant.cli.experiment_view import (
 )
 from assistant.cli.options import (
     BY_NAME,
+    SWEEP_FILE,
     AtGoal,
     Backfill,
     Cores,
@@ -210,6 +212,8 @@ def sweep(
 
     Options override the file. Without a log or a table, the built-in example workload is used.
     """
+    if file is None and log is None and table is None and Path(SWEEP_FILE).is_file():
+        say(f"No file is named, so this is the example; for yours: copperline sweep {SWEEP_FILE}")
     tables = sweep_tables(file)
     where = str(file) if file is not None else "options"
     check_settings(tables, where)  # the file by itself, before the options are merged

@@ -19,6 +19,7 @@ from assistant.applications.rest_address import check_url
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import ERR, OUT, Json, print_json, say
 from assistant.cli.options import (
+    SWEEP_FILE,
     Backfill,
     Exclude,
     FirstJobs,
@@ -36,7 +37,13 @@ from assistant.cli.options import (
     sweep_tables,
     values_of,
 )
-from assistant.config.sweep_file import build_sweep, check_settings, parse_settings, toml_text
+from assistant.config.sweep_file import (
+    build_sweep,
+    check_settings,
+    parse_settings,
+    toml_text,
+    toml_value,
+)
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import is_folder
 from assistant.presentation.text.number_format import quantity
@@ -57,7 +64,7 @@ def init(
             help="The sweep file to write; or, in quotes, the command of your program, with {name} "
             "for each parameter.",
         ),
-    ] = "sweep.toml",
+    ] = SWEEP_FILE,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -87,6 +94,12 @@ def init(
             show_default=False,
         ),
     ] = None,
+    noisy: Annotated[
+        bool,
+        typer.Option(
+            "--noisy", help="Results vary from run to run: the last runs repeat the winner."
+        ),
+    ] = False,
     adapter: Annotated[
         str | None,
         typer.Option(
@@ -108,9 +121,11 @@ def init(
     if is_command(target):
         if adapter is not None or kind is not None:
             raise SettingsError("a command needs neither --adapter nor --kind; leave them out")
-        return _init_command(target, out or Path("sweep.toml"), levels, minimise, maximise, as_json)
+        file = out or Path(SWEEP_FILE)
+        return _init_command(target, file, levels, (minimise, maximise), noisy, as_json)
     for flag, value in (
-        ("--out", out), ("--levels", levels), ("--minimise", minimise), ("--maximise", maximise)
+        ("--out", out), ("--levels", levels), ("--minimise", minimise), ("--maximise", maximise),
+        ("--noisy", noisy),
     ):  # fmt: skip
         if value:
             raise SettingsError(
@@ -150,8 +165,8 @@ def _init_command(
     command: str,
     file: Path,
     levels: list[str] | None,
-    minimise: str | None,
-    maximise: str | None,
+    objective: tuple[str | None, str | None],
+    noisy: bool,
     as_json: bool,
 ) -> int:
     """Write the sweep file of a command line, and offer its dry run to a person."""
@@ -159,7 +174,7 @@ def _init_command(
     if file.exists():
         raise SettingsError(f"'{file}' already exists and is not changed; name another with --out")
     may_ask = sys.stdin.isatty() and not as_json
-    text = _command_text(command, file, levels or [], (minimise, maximise), may_ask)
+    text = _command_text(command, file, levels or [], objective, noisy, may_ask)
     _write_new_files({file: text})
     name = shlex.quote(str(file))
     if as_json:
@@ -183,6 +198,7 @@ def _command_text(
     file: Path,
     levels: list[str],
     objective: tuple[str | None, str | None],
+    noisy: bool,
     may_ask: bool,
 ) -> str:
     """Return the text of the sweep file of a command line. Raises SettingsError."""
@@ -203,35 +219,42 @@ def _command_text(
             raise SettingsError(
                 f"--levels {name}: the command has no {{{name}}}{hint(name, names)}"
             )
-    parameters = [
-        {"name": name, "levels": _levels_of(name, texts.get(name), may_ask)} for name in names
-    ]
+    chosen = {name: _levels_of(name, texts.get(name), may_ask) for name in names}
+    parameters = [{"name": name, "levels": listed} for name, listed in chosen.items()]
     minimise, maximise = objective
     if minimise is not None and maximise is not None:
         raise SettingsError("--minimise and --maximise contradict each other; give one of them")
     if minimise is None and maximise is None:
         minimise = WALL
         if may_ask:
-            question = "Measure to minimise, as the program prints it in JSON (wall_s is its time)"
+            question = "Measure to minimise, as the program names it (wall_s is its time)"
             minimise = typer.prompt(question, default=WALL)
+    if may_ask and not noisy:
+        noisy = typer.confirm("Do results vary between runs with the same levels?", default=False)
     goal = {"maximise": maximise} if maximise is not None else {"minimise": minimise}
     application: dict[str, Any] = {"kind": "command", "command": argv}
-    if WALL not in goal.values():
-        application["measures"] = {"stdout": "last_line"}
+    if noisy:
+        application["noisy"] = True
     tables = {"runs": 24, "application": application, "objective": goal, "parameters": parameters}
-    text = _COMMENT.format(file=shlex.quote(str(file)).replace("\n", " ")) + toml_text(tables)
+    current = toml_value({name: listed[0] for name, listed in chosen.items()})
+    name = shlex.quote(str(file)).replace("\n", " ")
+    text = _COMMENT.format(file=name, current=current) + toml_text(tables)
     parsed = parse_settings(text, f"the sweep file '{file}'", file.parent, file.stem)
     build_sweep(check_settings(parsed, str(file)))
     return text
 
 
-_COMMENT = """\
-# A sweep over a program of your own:
+_COMMENT = r"""# A sweep over a program of your own:
 #     copperline try {file}       checks it with one run
 #     copperline sweep {file}
 # The program prints its measures as JSON on its last line, such as {{"loss": 0.31}}; "wall_s" is
-# the time of a run. The current configuration runs first if [application] has a baseline, such as
-#     baseline = {{lr = 0.1, batch = 32}}
+# the time of a run. What else [application] may have:
+#     baseline = {current}
+#         your values of today: they run first, and every result is compared with them
+#     noisy = true
+#         results vary between runs with the same levels: the last runs repeat the winner
+#     measures = {{pattern = ['loss[:= ]+(?P<loss>\S*\d)']}}
+#         reads a line of text such as "loss: 0.31" in place of JSON
 # copperline init example.toml writes an example with every setting.
 
 """
@@ -244,12 +267,24 @@ def _levels_of(name: str, text: str | None, may_ask: bool) -> list[Level]:
             f"the levels of '{name}' are missing, and nobody can be asked without a terminal; add "
             f"--levels {name}=V,V,..."
         )
-    if text is None:
-        text = typer.prompt(f"Levels of {name}, separated by commas")
-    parsed = values_of(text)
+    while text is None:
+        text = _separated(typer.prompt(f"Levels of {name}, separated by commas"))
+        if len(values_of(text)) < 2:
+            say(f"'{name}' needs at least two levels; write a fixed value into the command.")
+            text = None
+    parsed = values_of(_separated(text))
     if not parsed:
         raise SettingsError(f"'{name}' has no level; give one or several, separated by commas")
     return parsed
+
+
+def _separated(text: str) -> str:
+    """Return a list with commas, also if only spaces separate its values.
+
+    >>> _separated("1 2  4"), _separated("very good, bad")
+    ('1,2,4', 'very good, bad')
+    """
+    return text if "," in text else ",".join(text.split())
 
 
 def _adapter_text(adapter: str, file: Path) -> str:

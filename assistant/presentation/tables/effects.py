@@ -20,7 +20,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.objective import Goal
 from assistant.presentation.charts.effects import CombinationChange, LevelChange
 from assistant.presentation.text.number_format import duration, level_texts, number, unit_of
-from strategies.doe.factorial_model import LackOfFit, PressStatistic, TermTest
+from strategies.doe.factorial_model import SIGNIFICANT, LackOfFit, PressStatistic, TermTest
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 from strategies.space.errors import AnalysisError
 
@@ -115,6 +115,8 @@ def _ranking_sentence(report: EffectsReport) -> str:
     unclear = [entry.parameter for entry in followers if entry.low == 0]
     if unclear:
         parts.append(f"Noise alone could make the range of {_listed(unclear)}.")
+    if report.lack_of_fit.p is not None and report.lack_of_fit.p < SIGNIFICANT:
+        parts.append("Parameters interact, which widens these intervals: look at pairs.")
     if first.low is None:
         parts.append(report.error.reason)
     unknown = [entry.parameter for entry in report.ranking if entry.value is None]

@@ -42,10 +42,12 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
     """Return how the best configuration so far compares with the baseline."""
     best = None if experiment.best is None else experiment.summary(experiment.best)
     if best is None:
-        failed = len(experiment.runs)
-        text = f"None of {failed} runs gave a result." if failed else "There are no runs yet."
-        if failed == 1:
+        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        text = f"None of {over} runs gave a result." if over else "There are no runs yet."
+        if over == 1:
             text = "The only run gave no result."
+        if not over and experiment.runs:
+            text = "No run has ended yet."
         return BaselineFinding("no_runs", text, _why_failed(experiment), None, None)
     baseline_run = experiment.baseline
     baseline = None if baseline_run is None else experiment.summary(baseline_run)
@@ -63,11 +65,15 @@ def _found(
     if not best.outcome.feasible:
         return _nothing_feasible(experiment, best, baseline)
     if baseline is None:
-        why = "It did not complete." if baseline_run else "The application names none."
+        why = (
+            "There is no current configuration to compare with: the application names no baseline."
+            if baseline_run is None
+            else "The run of the current configuration did not complete, so nothing is compared."
+        )
         return BaselineFinding(
             "no_baseline",
-            f"Best found: {_value(experiment, best.outcome)} ({_named(best)}).",
-            (f"There is no current configuration to compare with. {why}",),
+            f"Best found: {_value(experiment, best.outcome)}, by {_named(best)}.",
+            (why,),
             None,
             best.run.id,
         )
