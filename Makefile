@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo app test soak docs pictures lint types contracts pytest wheel clean help
+.PHONY: demo app test soak docs pictures lint types contracts pytest audit wheel clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -65,6 +65,10 @@ soak: $(VENV)/.ready-dev docs  ## what is long by nature: crash points, fuzzing,
 	$(BIN)/python -m benchmarks.claims --quick
 	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" --durations=10
 	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 tests --durations=10
+
+audit: $(VENV)/.ready-dev  ## known vulnerabilities of the pinned packages; needs the advisories of pypi.org
+	@$(PIP) pip-audit
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 wheel: $(VENV)/.ready-dev  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.core import errors as assistant_errors
-from assistant.core.codec import decode_event, decode_json, encode_event
+from assistant.core.codec import decode_event_object, decode_json, encode_event
 from assistant.core.errors import (
     AccessDeniedError,
     AssistantError,
@@ -459,7 +459,7 @@ class HttpStore:
             reply = self._link.get(path, since=since + len(events), limit=PAGE)
             with self._link.reading():
                 page = EventPage.model_validate(reply)
-                events += [decode_event(json.dumps(event)) for event in page.events]
+                events += [decode_event_object(event) for event in page.events]
                 if page.more and (not page.events or len(events) > MOST_EVENTS):
                     raise ValueError("an event log without an end")
             if not page.more:

@@ -19,7 +19,7 @@ from assistant.analysis.experiment_state import ExecutionStatus
 from assistant.analysis.recommendation import KEPT_RUNS
 from assistant.client.api import ApiClient, HttpStore, OpenedAnswer, ServiceAnswer, path_part
 from assistant.client.worker import HttpLeaseSource, run_leased
-from assistant.core.codec import decode_event, encode_event
+from assistant.core.codec import decode_event_object, encode_event
 from assistant.core.commands import Keep
 from assistant.core.errors import ExperimentError
 from assistant.core.events import (
@@ -55,18 +55,27 @@ _WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 class RemoteSession(ExperimentQueries):
     """Session that steers one experiment of a remote service over HTTP.
 
-    Calls may come from several threads; each is atomic.
+    Calls may come from several threads; each is atomic. ``known`` is an earlier state of the
+    experiment that is this session's own from now on, so that only later events are fetched.
     Raises StoreError: there is no such experiment; ServiceError: the service cannot be reached.
     """
 
-    def __init__(self, link: ApiClient, experiment_id: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        link: ApiClient,
+        experiment_id: str,
+        clock: Clock | None = None,
+        known: Experiment | None = None,
+    ) -> None:
         self._link, self._clock = link, clock or SystemClock()
         self._kept, self._name = HttpStore(link), experiment_id
         self._path = f"/v1/experiments/{path_part(experiment_id)}"
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         self._expected: int | None = None
-        self._experiment = Experiment.replay(self._kept.load(self._name))
+        if known is None:
+            known = Experiment.replay(self._kept.load(self._name))
+        self._experiment = known
         with link.reading():
             if self._experiment.opened.experiment_id != experiment_id:
                 raise ValueError("the events of another experiment")
@@ -112,7 +121,7 @@ class RemoteSession(ExperimentQueries):
         events = self._link.stream(f"{self._path}/events", self._experiment.n_events, stop)
         for position, record in events:
             with self._link.reading():
-                event = decode_event(json.dumps(record))
+                event = decode_event_object(record)
             with self._lock:
                 if position == self._experiment.n_events:
                     self._take((event,))
@@ -368,7 +377,7 @@ class RemoteSession(ExperimentQueries):
             )
             with self._link.reading():
                 decision = DecisionAnswer.model_validate(answer)
-                events = tuple(decode_event(json.dumps(event)) for event in decision.events)
+                events = tuple(decode_event_object(event) for event in decision.events)
             if self._expected is not None:
                 self._expected = decision.version
             if decision.first == self._experiment.n_events:

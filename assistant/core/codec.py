@@ -117,10 +117,19 @@ def decode_event(text: str) -> Event:
     """Decode an event from one line of JSON, or raise CodecError if the line is invalid."""
     try:
         body = decode_json(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
+    return decode_event_object(body)
+
+
+def decode_event_object(value: object) -> Event:
+    """Decode an event from the value of its JSON (`decode_json`), or raise CodecError."""
+    try:
+        body: dict[str, Any] = dict(value)  # type: ignore[call-overload]
         name, version = body.pop("type"), body.pop("v")
         is_supported = name in EVENT_TAGS and type(version) is int and 1 <= version <= VERSION
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CodecError(f"not an event: {str(text)[:_SHOWN]!r}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CodecError(f"not an event: {str(value)[:_SHOWN]!r}") from error
     if not is_supported:
         raise CodecError(
             f"an event of type {str(name)[:_SHOWN]!r}, version {str(version)[:_SHOWN]}, is unknown "

@@ -531,7 +531,7 @@ class Experiment:
         queued = {run.configuration for run in self.runs_in(QUEUED)}
         return replace(self.knowledge, pending=frozenset(queued))
 
-    @property
+    @cached_property
     def measured(self) -> tuple[Observation, ...]:
         """Measured quality of each completed run as an observation, including infeasible runs."""
         return tuple(
@@ -629,6 +629,10 @@ class Experiment:
 
     def best_so_far(self) -> tuple[ConfigurationSummary, ...]:
         """Return the best configuration summary after each completed run, in order."""
+        return self._leaders
+
+    @cached_property
+    def _leaders(self) -> tuple[ConfigurationSummary, ...]:
         return best_so_far(self._runs.values())
 
 

@@ -101,8 +101,8 @@ class ExperimentViewModel:
         self, watch: ApiClient, decide: ApiClient, experiment_id: str, store: Path
     ) -> None:
         self.store = store
-        self.session = RemoteSession(decide, experiment_id)
         self._watched = RemoteSession(watch, experiment_id)
+        self.session = RemoteSession(decide, experiment_id, known=self._watched.look())
         self._lock = threading.Lock()
         self._thinking = threading.Lock()
         self._thought: _CachedForecast | None = None
