@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.recommendation import is_exhausted, passed_limit, reached_goal
+from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast, Interval
 from assistant.core.run import RunState
@@ -272,6 +273,13 @@ def _waiting_words(n: int) -> str:
 
 def _runs(n: int) -> str:
     return "1 run" if n == 1 else f"{n:,} runs"
+
+
+def refuse_if_executed(experiment: Experiment, execution: ExecutionStatus) -> None:
+    """Raise SettingsError while a process or workers execute the experiment's runs."""
+    if execution.in_process or (execution.active and experiment.finished is None):
+        name = experiment.opened.experiment_id
+        raise SettingsError(f"experiment '{name}' is being executed; pause or end that first")
 
 
 def displayed_forecast(forecast: Forecast, state: ExperimentState, now_s: float) -> Forecast:

@@ -12,6 +12,7 @@ from streamlit.navigation.page import Page
 from assistant.config.snapshot import job_log
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
+from assistant.core.ports import StoredExperiment
 from assistant.service.browser_access import is_guarded
 from assistant.ui.charting import forget_charts, save_menu
 from assistant.ui.intents import Intent, forget, perform, sentence
@@ -133,13 +134,6 @@ def run_app(store: Path) -> None:
 
         return draw_page
 
-    def first(connection: ServiceConnection) -> Intent | None:
-        stored = connection.http_store().experiments() if connection.store.exists() else ()
-        intent: Intent | None = _module("experiments").page(
-            connection.store, stored, _choose, lambda opened: _begin(connection, opened)
-        )
-        return intent
-
     def comparing(connection: ServiceConnection) -> Intent | None:
         stored = connection.http_store().experiments() if connection.store.exists() else ()
         intent: Intent | None = _module("compare").page(
@@ -169,7 +163,7 @@ def run_app(store: Path) -> None:
         return pages[name]
 
     general = [
-        page("experiments", "Experiments", ":material/folder_open:", first),
+        page("experiments", "Experiments", ":material/folder_open:", _experiments),
         page("new", "New", ":material/add_circle:", making),
         page("compare", "Compare", ":material/compare_arrows:", comparing),
     ]
@@ -185,6 +179,21 @@ def run_app(store: Path) -> None:
     ]
     st.navigation({"": general, "Experiment": of_open_experiment, "Labs": labs}).run()
     mark_rendered()
+
+
+def _experiments(connection: ServiceConnection) -> Intent | None:
+    stored: tuple[StoredExperiment, ...] = ()
+    deleted: tuple[StoredExperiment, ...] = ()
+    if connection.store.exists():
+        kept = connection.http_store()
+        stored, deleted = kept.experiments(), kept.experiments(deleted=True)
+    if _open_id() in [entry.id for entry in deleted]:
+        _close_experiment()
+        st.rerun()
+    intent: Intent | None = _module("experiments").page(
+        connection.store, stored, deleted, _choose, lambda opened: _begin(connection, opened)
+    )
+    return intent
 
 
 def _workload(connection: ServiceConnection) -> Intent | None:
@@ -215,6 +224,11 @@ def _choose(experiment_id: str) -> None:
         forget()
     st.session_state[_EXPERIMENT_KEY] = experiment_id
     st.query_params["e"] = experiment_id
+
+
+def _close_experiment() -> None:
+    st.session_state.pop(_EXPERIMENT_KEY, None)
+    st.query_params.pop("e", None)
 
 
 def _open_id() -> str | None:
