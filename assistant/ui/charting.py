@@ -35,9 +35,13 @@ def low(spec: Spec) -> Spec:
 
 
 def saveable(spec: Spec) -> Spec:
-    """Put a chart into the menu of the page, and return a copy of it on the ground of the page."""
+    """Put a chart into the menu of the page, and return a copy of it on the ground of the page.
+
+    The copy has no description, because the page describes each chart by its ``alt``.
+    """
     charts: dict[str, Spec] = st.session_state.setdefault(_DRAWN, {})
     charts[chart_name(spec)] = spec
+    spec = {key: value for key, value in spec.items() if key != "description"}
     if st.context.theme.type != "dark":
         return spec
     params = [
