@@ -228,6 +228,8 @@ def _idle(experiment: Experiment, execution: ExecutionStatus) -> _Derived:
     if warning is not None and (steering is None or steering.warnings == "wait"):
         reason = f"warning {warning.number} waits for your answer"
         return StateName.NEEDS_YOU, reason, NextStep.ANSWER
+    if steering is None and experiment.open_batch is not None:
+        return _undecided(experiment)
     has_begun = steering is not None or any(run.is_charged for run in experiment.runs)
     if has_begun and not execution.active:
         left = experiment.runs_left

@@ -30,11 +30,18 @@ _EXPERIMENT_KEY = "experiment"
 _STYLE = """<style>
 [data-testid=stMainBlockContainer] { padding-top: 3.25rem; }
 [data-testid=stMainBlockContainer] h1 { font-size: 2rem; }
+[data-testid=stButtonGroup] { max-width: 100%; }
+[data-testid=stButtonGroup] > div { flex-wrap: wrap; }
+@media (max-width: 1100px) {
+  [data-testid=stMainBlockContainer] [data-testid=stHorizontalBlock]:has(> [data-testid=stColumn]) {
+    flex-wrap: wrap; }
+  [data-testid=stMainBlockContainer] [data-testid=stColumn] { min-width: min(16rem, 100%); }
+}
 @media print {
   [data-testid=stSidebar], [data-testid=stHeader], button { display: none !important; }
 }
 </style>"""
-"""Less space above the content of a page, and nothing on paper that can only be pressed."""
+"""Less space above a page, columns that wrap beside an open menu, and no buttons on paper."""
 _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 

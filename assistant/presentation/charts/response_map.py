@@ -547,7 +547,8 @@ def parallel(
         "scale": {"domain": list(range(len(axes)))},
         "axis": {
             "orient": "top", "title": None, "labelAngle": 0, "labelFontSize": 12, "grid": True,
-            "labelExpr": "N[datum.value]", "labelColor": TEXT, "labelLimit": 180,
+            "labelExpr": f"datum.value % 2 && width < {150 * len(axes)} ? "
+            "[N[datum.value], ''] : N[datum.value]", "labelColor": TEXT, "labelLimit": 180,
         },
     }  # fmt: skip
     y: Spec = {

@@ -69,8 +69,10 @@ class EffectsRanking:
         noise = [entry.parameter for entry in ranked[1:] if entry.low == 0 and entry.value]
         parts += [f"noise alone could make {_listed(noise)}"] if noise else []
         unknown = [entry.parameter for entry in self.parameters if entry.value is None]
-        parts += [f"not known: {_listed(unknown)}"] if unknown else []
-        return f"Not told apart yet: {'; '.join(parts)}." if parts else ""
+        known = f"Not told apart yet: {'; '.join(parts)}." if parts else ""
+        if not unknown:
+            return known
+        return f"{known} Not known yet: {_listed(unknown)}.".strip()
 
 
 def ranking_of(report: EffectsReport) -> EffectsRanking:
@@ -95,7 +97,9 @@ def _ranking_sentence(report: EffectsReport) -> str:
     """Say which parameters matter, by how much, and what noise could make."""
     ranked = [entry for entry in report.ranking if entry.value is not None]
     if not ranked:
-        return f"No effect on {report.value_name} can be estimated yet: {report.error.reason}"
+        n = report.n_runs
+        few = "one completed run does" if n == 1 else f"{n} completed runs do"
+        return f"No effect on {report.value_name} is known yet: {few} not suffice."
     first, followers = ranked[0], ranked[1:]
     if not first.value:
         return f"No parameter changes {report.value_name} in these runs."

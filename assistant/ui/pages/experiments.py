@@ -160,7 +160,7 @@ _STYLE = """<style>
   justify-content: flex-start; text-align: left; font-weight: 600; }
 [class*="st-key-row-"] { border-bottom: 1px solid rgba(123, 135, 148, 0.25);
   padding-bottom: 0.35rem; }
-@media (max-width: 640px) {
+@media (max-width: 1000px) {
   .cl-row { grid-template-columns: 1fr 1fr; }
 }
 </style>"""

@@ -36,7 +36,7 @@ from assistant.ui.pages.new_form import (
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
 from assistant.ui.sla_fields import KEEP_GOING, SlaFields
-from assistant.ui.state import seed
+from assistant.ui.state import put, seed
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
@@ -349,6 +349,7 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
             name = new_fields.text(
                 f"{key}-name", "Parameter", row.name, placeholder="size", width=200
             )
+            _name_words(key)
             kind = new_fields.choice(f"{key}-kind", "Levels are", row.kind, list(KINDS), width=210)
             how: How = new_fields.choice(
                 f"{key}-how", "Given as", row.how, list(_HOW), format_func=_HOW.__getitem__,
@@ -376,6 +377,14 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
             )
         beside.at(f"{key}-baseline")
     return replace(row, description=description)
+
+
+def _name_words(key: str) -> None:
+    """Set the kind of a parameter to names if it is numbers and no typed level is one."""
+    typed = new_fields.apart(st.session_state.get(f"{key}-levels", ()))
+    is_number = any(parse_number(text) is not None for text in typed)
+    if typed and not is_number and st.session_state.get(f"{key}-kind") == "numbers":
+        put(f"{key}-kind", "names")
 
 
 def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
