@@ -139,7 +139,10 @@ def test_a_damaged_experiment_is_named_and_the_others_are_listed(
 def test_a_log_on_this_machine_is_set_up(store: Path, service: House) -> None:
     page = press(drawn(store, service), "front-log-path")
     assert page.session_state["went"] == "new"
-    assert page.session_state["new-form"].source == "log"
+    form = page.session_state["new-form"]
+    assert form.source == "log"
+    assert form.cluster.preset == "policies"
+    assert form.wish.without == ("small_jobs_max_wait_s",), "a limit that nobody asked for"
 
 
 def test_a_dropped_log_is_kept_and_set_up(

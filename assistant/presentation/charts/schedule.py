@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from assistant.presentation.charts.palette import (
     ACCENT,
     INK,
-    LEGEND_COLUMNS,
     MUTED,
     OTHERS,
     SERIES,
@@ -142,7 +141,7 @@ def gantt(
     click = {"name": JOB, "select": {"type": "point", "fields": [JOB], "toggle": False}}
     legend: Spec = {
         "title": frame.legend, "titleColor": TEXT, "symbolType": "square",
-        "columns": LEGEND_COLUMNS,
+        "columns": {"expr": "width < 600 ? 3 : 0"},
     }  # fmt: skip
     kind = {"field": "kind", "type": "nominal", "scale": scale, "legend": legend}
     selected = {"param": JOB, "empty": False}

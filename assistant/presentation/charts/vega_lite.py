@@ -151,7 +151,7 @@ def best_so_far(
                                 "align": "right",
                                 "dy": -8,
                                 **look,
-                                "dx": -14 if last_run else 0,  # beside the budget's end
+                                "dx": -26 if last_run else 0,  # beside the budget's end
                             },
                             "encoding": {
                                 "x": {"value": "width"},

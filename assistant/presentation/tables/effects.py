@@ -66,13 +66,18 @@ class EffectsRanking:
         if ranked and ranked[0].value:
             rivals = [entry.parameter for entry in ranked[1:] if may_exceed(entry, ranked[0])]
             parts += [f"{_listed(rivals)} may matter as much"] if rivals else []
-        noise = [entry.parameter for entry in ranked[1:] if entry.low == 0 and entry.value]
-        parts += [f"noise alone could make {_listed(noise)}"] if noise else []
         unknown = [entry.parameter for entry in self.parameters if entry.value is None]
-        known = f"Not told apart yet: {'; '.join(parts)}." if parts else ""
-        if not unknown:
-            return known
-        return f"{known} Not known yet: {_listed(unknown)}.".strip()
+        noise = [
+            f"{entry.parameter} (at most {amount(entry.high, self.unit)})"
+            for entry in ranked[1:]
+            if entry.low == 0 and entry.value and entry.high is not None
+        ]
+        sentences = [
+            f"Not told apart yet: {parts[0]}." if parts else "",
+            f"No effect beyond noise: {_listed(noise)}." if noise else "",
+            f"Not known yet: {_listed(unknown)}." if unknown else "",
+        ]
+        return " ".join(filter(None, sentences))
 
 
 def ranking_of(report: EffectsReport) -> EffectsRanking:

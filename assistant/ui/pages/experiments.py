@@ -22,7 +22,7 @@ from assistant.service.store_connection import open_store
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.pages import experiments_actions, new_fields
-from assistant.ui.pages.new_form import Form, ProgramFields
+from assistant.ui.pages.new_form import ClusterFields, Form, ObjectiveFields, ProgramFields
 from assistant.ui.pages.new_preview import EXAMPLE, EXAMPLE_COURSE, NewExperiment, open_from
 from assistant.ui.pages.new_source import MOST_BYTES, keep_upload
 from assistant.ui.pages.new_sweep_file import form_of_experiment
@@ -104,17 +104,23 @@ def _log_card(store: Path) -> Intent | None:
         max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
     )  # fmt: skip
     if st.button("Enter a path", key="front-log-path", icon=":material/folder:", width="stretch"):
-        return _to_new(Form("log"))
+        return _to_new(_log_form())
     if uploaded is None or st.session_state.get(_UPLOADED) == uploaded.file_id:
         return None
     st.session_state[_UPLOADED] = uploaded.file_id
 
     def do() -> str:
         path = keep_upload(store, uploaded.name, uploaded.getvalue())
-        new_fields.begin(Form("log", str(path)))
+        new_fields.begin(_log_form(str(path)))
         return ""
 
     return Intent(_PLACE, do, "Storing the log", then="new")
+
+
+def _log_form(path: str = "") -> Form:
+    """Return the form of a job log: its policies are varied, and no wait is limited at first."""
+    wish = ObjectiveFields(without=EXAMPLE.wish.without)
+    return Form("log", path, cluster=ClusterFields(preset="policies"), wish=wish)
 
 
 def _example_card(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
@@ -161,6 +167,7 @@ _STYLE = """<style>
 [class*="st-key-row-"] { border-bottom: 1px solid rgba(123, 135, 148, 0.25);
   padding-bottom: 0.35rem; }
 @media (max-width: 1000px) {
+  [class*="st-key-row-"] > :has(.cl-row) { flex: 1 1 100%; }
   .cl-row { grid-template-columns: 1fr 1fr; }
 }
 </style>"""

@@ -12,6 +12,7 @@ from functools import partial
 import streamlit as st
 
 from assistant.applications import generators, policy_names
+from assistant.applications.measures import WALL
 from assistant.applications.scheduling import presets
 from assistant.applications.scheduling_parameters import OptionalParameter, optional_parameters
 from assistant.config.sweep_file import check_settings, toml_text
@@ -482,12 +483,17 @@ def _objective_fields(
         )  # fmt: skip
         wish = replace(wish, direction=direction)
         if direction in _GOALS:
-            measure = _measure("new-measure", "Measure", wish.measure, names)
+            only = [name for name in names if name != WALL]
+            first = only[0] if form.is_own_program and len(only) == 1 else ""
+            measure = _measure("new-measure", "Measure", wish.measure or first, names)
             unit = new_fields.text("new-unit", "Unit", wish.unit, placeholder="default", width=130)
             wish = replace(wish, measure=measure, unit=unit)
     beside.at("new-measure")
     if form.is_own_program and not names:
-        st.caption("A measure is a name in the output of the program; *Try one run* shows all.")
+        st.caption(
+            "A measure is a name in the output of the program; *Try one run* shows all. If the "
+            "program prints one number, give it any name."
+        )
     with st.expander("Second measure: find the trade-offs of both"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             second = _measure("new-second", "Second measure", wish.second, names)
