@@ -30,7 +30,7 @@ from assistant.ui.pages.run_tables import (
 from assistant.ui.state import ExperimentView
 from strategies import Level
 
-_LOW_ROWS = 5
+_LOW_ROWS = 4
 _LOW = 35 * (_LOW_ROWS + 1) + 3  # Pixels of a table of so many rows
 
 
