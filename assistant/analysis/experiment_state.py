@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.recommendation import is_exhausted, passed_limit, reached_goal
+from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast, Interval
 from assistant.core.run import RunState
@@ -227,6 +228,8 @@ def _idle(experiment: Experiment, execution: ExecutionStatus) -> _Derived:
     if warning is not None and (steering is None or steering.warnings == "wait"):
         reason = f"warning {warning.number} waits for your answer"
         return StateName.NEEDS_YOU, reason, NextStep.ANSWER
+    if steering is None and experiment.open_batch is not None:
+        return _undecided(experiment)
     has_begun = steering is not None or any(run.is_charged for run in experiment.runs)
     if has_begun and not execution.active:
         left = experiment.runs_left
@@ -272,6 +275,13 @@ def _waiting_words(n: int) -> str:
 
 def _runs(n: int) -> str:
     return "1 run" if n == 1 else f"{n:,} runs"
+
+
+def refuse_if_executed(experiment: Experiment, execution: ExecutionStatus) -> None:
+    """Raise SettingsError while a process or workers execute the experiment's runs."""
+    if execution.in_process or (execution.active and experiment.finished is None):
+        name = experiment.opened.experiment_id
+        raise SettingsError(f"experiment '{name}' is being executed; pause or end that first")
 
 
 def displayed_forecast(forecast: Forecast, state: ExperimentState, now_s: float) -> Forecast:

@@ -98,7 +98,9 @@ def warning_text(forecast: Forecast) -> str:
 def _left_sentence(forecast: Forecast, chance: float, if_doubled: float | None) -> str:
     text = _left_words(forecast)
     if if_doubled is not None and forecast.remaining is not None:
-        text += f"; doubling them raises the chance from {percent(chance)} to {percent(if_doubled)}"
+        now, then = percent(chance), percent(if_doubled)
+        change = f"raises the chance from {now} to {then}"
+        text += f"; doubling them {f'leaves the chance at {now}' if now == then else change}"
     return _sentence(text)
 
 

@@ -32,6 +32,7 @@ from assistant.core.ports import RunControl
 from strategies.space.parameter import float_of, parse_number
 
 WALL = "wall_s"  # Measure with the wall-clock seconds of a run; taken if the objective asks for it
+RESULT = "result"  # Name of the one number that a program gives, where no name is required
 
 MAX_MEASURES = 1_000
 _SHOWN = 80
@@ -234,6 +235,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def measures_of(output: object, objective: Objective, giver: str) -> dict[str, Measure]:
     """Return the measures in the output of a program: a mapping, or the only required measure.
 
+    A number is called `RESULT` if no measure but `WALL` is required.
+
     Names in nested mappings are joined by a point: ``{"wait": {"mean": 1}}`` is ``wait.mean``.
 
     Args:
@@ -247,6 +250,8 @@ def measures_of(output: object, objective: Objective, giver: str) -> dict[str, M
     required = [name for name in objective.measures if name != WALL]
     plain = _plain(output)
     if not isinstance(plain, Mapping):
+        if not required and _number(plain) is not None:
+            return {RESULT: _measure(RESULT, plain, giver)}
         if len(required) != 1:
             raise RunError(
                 f"{giver} gave {_described(plain)}; the objective uses "

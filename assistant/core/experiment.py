@@ -441,9 +441,12 @@ class Experiment:
         return tuple(self._checks)
 
     def supposing(self, events: Iterable[Event]) -> Experiment:
-        """Return a copy of the experiment after further events, or raise ExperimentError."""
+        """Return a copy of the experiment after further events, or raise ExperimentError.
+
+        Meanwhile another thread may compute what is derived from the experiment.
+        """
         other = copy(self)
-        for name, value in vars(self).items():
+        for name, value in vars(self).copy().items():
             if name.startswith("_") and isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
         other._index = self._index.copied()

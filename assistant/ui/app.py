@@ -12,6 +12,7 @@ from streamlit.navigation.page import Page
 from assistant.config.snapshot import job_log
 from assistant.core.errors import ServiceError
 from assistant.core.experiment import Experiment
+from assistant.core.ports import StoredExperiment
 from assistant.service.browser_access import is_guarded
 from assistant.ui.charting import forget_charts, save_menu
 from assistant.ui.intents import Intent, forget, perform, sentence
@@ -29,11 +30,18 @@ _EXPERIMENT_KEY = "experiment"
 _STYLE = """<style>
 [data-testid=stMainBlockContainer] { padding-top: 3.25rem; }
 [data-testid=stMainBlockContainer] h1 { font-size: 2rem; }
+[data-testid=stButtonGroup] { max-width: 100%; }
+[data-testid=stButtonGroup] > div { flex-wrap: wrap; }
+@media (max-width: 1100px) {
+  [data-testid=stMainBlockContainer] [data-testid=stHorizontalBlock]:has(> [data-testid=stColumn]) {
+    flex-wrap: wrap; }
+  [data-testid=stMainBlockContainer] [data-testid=stColumn] { min-width: min(16rem, 100%); }
+}
 @media print {
   [data-testid=stSidebar], [data-testid=stHeader], button { display: none !important; }
 }
 </style>"""
-"""Less space above the content of a page, and nothing on paper that can only be pressed."""
+"""Less space above a page, columns that wrap beside an open menu, and no buttons on paper."""
 _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 
@@ -133,13 +141,6 @@ def run_app(store: Path) -> None:
 
         return draw_page
 
-    def first(connection: ServiceConnection) -> Intent | None:
-        stored = connection.http_store().experiments() if connection.store.exists() else ()
-        intent: Intent | None = _module("experiments").page(
-            connection.store, stored, _choose, lambda opened: _begin(connection, opened)
-        )
-        return intent
-
     def comparing(connection: ServiceConnection) -> Intent | None:
         stored = connection.http_store().experiments() if connection.store.exists() else ()
         intent: Intent | None = _module("compare").page(
@@ -169,7 +170,7 @@ def run_app(store: Path) -> None:
         return pages[name]
 
     general = [
-        page("experiments", "Experiments", ":material/folder_open:", first),
+        page("experiments", "Experiments", ":material/folder_open:", _experiments),
         page("new", "New", ":material/add_circle:", making),
         page("compare", "Compare", ":material/compare_arrows:", comparing),
     ]
@@ -185,6 +186,21 @@ def run_app(store: Path) -> None:
     ]
     st.navigation({"": general, "Experiment": of_open_experiment, "Labs": labs}).run()
     mark_rendered()
+
+
+def _experiments(connection: ServiceConnection) -> Intent | None:
+    stored: tuple[StoredExperiment, ...] = ()
+    deleted: tuple[StoredExperiment, ...] = ()
+    if connection.store.exists():
+        kept = connection.http_store()
+        stored, deleted = kept.experiments(), kept.experiments(deleted=True)
+    if _open_id() in [entry.id for entry in deleted]:
+        _close_experiment()
+        st.rerun()
+    intent: Intent | None = _module("experiments").page(
+        connection.store, stored, deleted, _choose, lambda opened: _begin(connection, opened)
+    )
+    return intent
 
 
 def _workload(connection: ServiceConnection) -> Intent | None:
@@ -215,6 +231,11 @@ def _choose(experiment_id: str) -> None:
         forget()
     st.session_state[_EXPERIMENT_KEY] = experiment_id
     st.query_params["e"] = experiment_id
+
+
+def _close_experiment() -> None:
+    st.session_state.pop(_EXPERIMENT_KEY, None)
+    st.query_params.pop("e", None)
 
 
 def _open_id() -> str | None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import streamlit as st
 
-from assistant.presentation.charts.palette import GROUND
+from assistant.presentation.charts.palette import GROUND, TEXT
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.html import drawing
 
-_DARK_GROUND = "#0e1117"  # Background of Streamlit's dark theme
+_DARK_GROUND = "#171614"  # Background of the dark theme
+_DARK_TEXT = "#9aa5b1"  # Lighter than `TEXT`, which is hard to read on it
 _DRAWN = "charts-drawn"
 _LONGEST_NAME = 80
 
@@ -48,7 +49,20 @@ def saveable(spec: Spec) -> Spec:
         {**param, "value": _DARK_GROUND} if param["name"] == GROUND["name"] else param
         for param in spec.get("params", ())
     ]
-    return {**spec, "params": params} if params else spec
+    lighter: Spec = _lighter(spec)
+    return {**lighter, "params": params} if params else lighter
+
+
+def _lighter(part: Any) -> Any:
+    """Return a part of a chart with lighter texts; its data are not searched."""
+    if isinstance(part, dict):
+        return {
+            key: value if key in ("data", "datasets") else _lighter(value)
+            for key, value in part.items()
+        }
+    if isinstance(part, list):
+        return [_lighter(value) for value in part]
+    return _DARK_TEXT if part == TEXT else part
 
 
 def chart_name(spec: Spec) -> str:

@@ -237,7 +237,7 @@ def test_the_headline_says_how_sure_the_first_place_is() -> None:
         "lr matters most: its levels differ by 2 in loss."
     )
     assert ranking_sentence(("lr", 0.0, 0.0, 0.0)) == "No parameter changes loss in these runs."
-    assert ranking_sentence(("lr", None, None, None)).startswith("No effect on loss can be")
+    assert ranking_sentence(("lr", None, None, None)).startswith("No effect on loss is known")
 
 
 def test_the_sentence_names_interactions_as_a_cause_of_wide_intervals() -> None:
@@ -283,3 +283,15 @@ def test_charts_show_names_intervals_and_margins() -> None:
     svg = drawn(half_normal(points, MARGINS, "effect"))
     assert ">a<" in svg  # beyond the margin, so it carries its name
     assert ">c<" not in svg
+
+
+def test_what_has_no_effect_beyond_noise_is_named_with_its_bound() -> None:
+    report = effects_report(run_all(Product()).experiment)
+    entries = [
+        ParameterRange("lr", 0.45, 0.41, 0.49, 2, 2, 6),
+        ParameterRange("log", 0.024, 0.0, 0.06, 2, 2, 6),
+        ParameterRange("seed", None, None, None, 2, 2, 6),
+    ]
+    main = tuple(replace(report.main[0], parameter=e.parameter, range=e) for e in entries)
+    ranking = ranking_of(replace(report, main=main, unit="", value_name="loss"))
+    assert ranking.unsure == "No effect beyond noise: log (at most 0.06). Not known yet: seed."

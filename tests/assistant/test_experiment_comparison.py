@@ -34,7 +34,7 @@ def test_settings_that_differ_and_best_configurations_stand_beside_each_other() 
     assert data.names == ("short", "long")
     different = {row.name: row.texts for row in data.settings if row.differs}
     assert different["runs"] == ("30", "40")
-    assert different["current x"] == ("0", "not in it")
+    assert different["current x"] == ("0", "none")
     assert not {"objective", "application", "seed", "levels of x"} & set(different)
     assert [row.name for row in data.best] == ["x", "y", "mode"]
     (group,) = data.groups
@@ -59,7 +59,7 @@ def test_other_objectives_are_not_compared_by_value_and_keep_their_colours() -> 
         ["bowl", "again"], ["hills"],
     ]  # fmt: skip
     assert "no other result has its objective" in data.groups[1].sentence
-    assert all("not in it" not in row.texts for row in data.settings), "only what both can have"
+    assert all("none" not in row.texts for row in data.settings), "only what both can have"
     spec = best_overlay(data.groups[0].courses, data.names, "height")
     scale = spec["layer"][0]["encoding"]["color"]["scale"]
     assert scale == {"domain": ["bowl", "again"], "range": [SERIES[0], SERIES[2]]}

@@ -11,6 +11,7 @@ import pytest
 
 from assistant import Objective, Rmse, SingleMeasure
 from assistant.applications.function import Function
+from assistant.applications.measures import WALL, measures_of
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.ports import ExecutionRequest
 from assistant.executors import make_executor
@@ -192,3 +193,10 @@ def test_a_function_that_other_processes_cannot_find_is_said() -> None:
         make_executor(Function(lambda x, mode: 1.0, SPACE, COST), 2) as executor,
     ):
         executor.submit(ExecutionRequest(1, VALUES, 0))
+
+
+def test_a_number_is_the_result_where_only_the_duration_is_required() -> None:
+    wall = Objective(SingleMeasure(WALL), "minimise")
+    assert measures_of(12.5, wall, "the program") == {"result": 12.5}
+    with pytest.raises(RunError, match="gave the text 'fast'; the objective uses wall_s"):
+        measures_of("fast", wall, "the program")

@@ -105,3 +105,19 @@ def test_totals_groups_and_the_best_are_those_of_all_runs(seed: int) -> None:
     assert (copied.n_in(RunState.QUEUED), copied.n_configurations, copied.best) == before
     check(copied)
     check(Experiment.replay(session.events()))
+
+
+def test_a_copy_may_be_made_while_another_thread_computes_what_is_derived() -> None:
+    """A reader computes a derived value, which is kept, in the middle of the copying."""
+    session = open_session(Bowl(), store=MemoryStore(), sla=Sla(5))
+    experiment = session.experiment
+
+    class Interrupted(list[object]):
+        def __copy__(self) -> list[object]:
+            experiment.__dict__.pop("summaries", None)
+            assert experiment.summaries == {}
+            return list(self)
+
+    experiment.__dict__["_interrupted"] = Interrupted()
+    other = experiment.supposing(())
+    assert other.n_events == experiment.n_events

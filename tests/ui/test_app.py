@@ -8,6 +8,7 @@ from assistant import Experiment, Forecast, RunState, Sla, load_session, open_se
 from assistant.analysis.forecast import forecast
 from assistant.cli.main import run
 from assistant.core.sla import AutoSteering
+from assistant.executors.serial import SerialExecutor
 from assistant.service.experiment_service import ExperimentService
 from assistant.service.store_lock import StoreLock, find_endpoint
 from assistant.session import execution
@@ -114,6 +115,22 @@ def test_it_steers_itself_and_says_why_it_ended(opened: NewExperiment, store: Pa
     assert "Finished: the budget of 10 runs is used up.**" in shown(page)
     assert "auto-steering" not in shown(page).lower(), "nothing is said to be ended or ready"
     assert [one.key for one in page.button if one.key in ("pause-runs", "start-runs")] == []
+
+
+def test_steering_shows_how_it_steers_itself(opened: NewExperiment) -> None:
+    opened.session.set_auto_steering(AutoSteering(4, warnings="wait"))
+    page = at_page(opened.session.id, "steering")
+    assert page.selectbox(key="auto-advice-now").value == "wait for me"
+    assert page.number_input(key="auto-n-now").value == 4
+    assert page.number_input(key="auto-n-now").disabled
+    assert "Auto-steering submits the next ones" in shown(at_page(opened.session.id, "queue"))
+
+
+def test_open_suggestions_wait_for_a_person_who_steers(opened: NewExperiment) -> None:
+    opened.session.include({"x": 1, "y": 1})
+    opened.session.run_queued(SerialExecutor(opened.application))
+    opened.session.suggest(3)
+    assert "Needs you: 3 suggestions wait for your decision." in shown(at_page(opened.session.id))
 
 
 def test_a_person_takes_it_back(opened: NewExperiment, store: Path) -> None:

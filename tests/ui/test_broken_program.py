@@ -24,7 +24,7 @@ def test_the_report_page_does_not_call_the_budget_met() -> None:
     assert page.warning[0].value.startswith("**The only run gave no result.**")
     (terms,) = [frame.value for frame in page.dataframe if "term" in frame.value]
     assert terms.to_dict("records") == [
-        {"term": "Runs", "value": "9 runs", "used": "1 used", "": "failed"}
+        {"term": "Runs", "value": "9 runs", "used": "1 used", "state": "failed"}
     ]
 
 

@@ -108,9 +108,9 @@ def test_one_result_tells_no_effect_and_which_runs_would() -> None:
     session.run_queued(SerialExecutor(Product()))
     page = staged(effects.page, session)
     told = text_of(page)
-    assert "No effect on wait_s can be estimated yet" in told
-    assert told.count("No effect on wait_s can be estimated yet") == 1
-    assert "Not told apart yet: not known: a, b, c." in told
+    assert "No effect on wait_s is known yet: one completed run does not suffice." in told
+    assert told.count("No effect on wait_s is known yet") == 1
+    assert "Not known yet: a, b, c." in told
     assert "4 runs are missing to estimate all main effects; fewer are not enough." in told
     assert page.button(key=f"effects-add-{session.experiment.version}").label == "Add these 4 runs"
     page.button(key="effects-add-missing").click().run()

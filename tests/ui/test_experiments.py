@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +18,22 @@ from assistant.analysis.experiment_state import (
     experiment_state,
 )
 from assistant.applications.lookup import Lookup
+from assistant.client.remote_session import RemoteSession
 from assistant.core.ports import StoredExperiment
 from assistant.core.sla import AutoSteering
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.report.data import run_points
 from assistant.presentation.tables.experiment_summary import summarise_experiment
-from assistant.store.event_store import SqliteStore
-from assistant.ui.pages import experiments
+from assistant.service.experiment_service import ExperimentService
+from assistant.service.store_connection import needs_service
+from assistant.session.execution import ExecutionLock
+from assistant.store.event_store import MemoryStore, SqliteStore
+from assistant.ui.pages import compare, experiments
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import EXAMPLE, EXAMPLE_COURSE, NewExperiment, open_from
-from tests.ui.screens import press, sound
+from tests.service.housed import housed
+from tests.ui.screens import at_page, go, press, sound
+from tests.ui.screens import shown as shown_words
 from tests.ui.shell import shown
 
 
@@ -44,10 +50,19 @@ def service() -> House:
     return House()
 
 
+@pytest.fixture
+def service_up(store: Path) -> Iterator[ExperimentService]:
+    with housed(store) as found:
+        yield found
+
+
 def drawn(store: Path, service: House) -> AppTest:
     def page() -> object:
-        stored = SqliteStore(store).experiments() if store.exists() else ()
-        return experiments.page(store, stored, service.chosen.append, service.opened.append)
+        kept = SqliteStore(store) if store.exists() else MemoryStore()
+        stored, deleted = kept.experiments(), kept.experiments(deleted=True)
+        return experiments.page(
+            store, stored, deleted, service.chosen.append, service.opened.append
+        )
 
     return shown(page)
 
@@ -124,7 +139,10 @@ def test_a_damaged_experiment_is_named_and_the_others_are_listed(
 def test_a_log_on_this_machine_is_set_up(store: Path, service: House) -> None:
     page = press(drawn(store, service), "front-log-path")
     assert page.session_state["went"] == "new"
-    assert page.session_state["new-form"].source == "log"
+    form = page.session_state["new-form"]
+    assert form.source == "log"
+    assert form.cluster.preset == "policies"
+    assert form.wish.without == ("small_jobs_max_wait_s",), "a limit that nobody asked for"
 
 
 def test_a_dropped_log_is_kept_and_set_up(
@@ -277,9 +295,129 @@ def test_a_store_that_cannot_be_read_is_said_in_a_sentence(
     gone = (StoredExperiment("no-such", "gone", 0.0, 3),)
 
     def page() -> object:
-        return experiments.page(store, gone, service.chosen.append, service.opened.append)
+        return experiments.page(store, gone, (), service.chosen.append, service.opened.append)
 
     assert "No experiment 'no-such'" in shown(page).error[0].value
+
+
+# -- rename, tag, compare, delete ------------------------------------------------------------------
+
+
+def key_of(page: AppTest, beginning: str) -> str:
+    """Return the key of the only field whose key begins so."""
+    fields = [*page.text_input, *page.multiselect]
+    (key,) = [field.key for field in fields if (field.key or "").startswith(beginning)]
+    assert key is not None
+    return key
+
+
+def save_tags(page: AppTest, *tags: str) -> AppTest:
+    page.multiselect(key=key_of(page, "tags-")).set_value(list(tags))
+    return press(page, "save-tags")
+
+
+def test_it_is_renamed(store: Path, service: House, table: Path) -> None:
+    one = opened(store, table, "first")
+    page = tick(drawn(store, service), one.session.id)
+    page.text_input(key=key_of(page, "rename-name-")).set_value("learning rate")
+    page = press(page, "rename-it")
+    assert page.success[0].value == "'first' is now called 'learning rate'."
+    assert names(page) == ["learning rate"]
+    page.text_input(key=key_of(page, "rename-name-")).set_value(" ")
+    page = press(page, "rename-it")
+    assert "1 to 200 printable characters" in page.error[0].value
+    assert names(page) == ["learning rate"]
+
+
+def test_tags_are_saved_shown_and_filter_the_list(store: Path, service: House, table: Path) -> None:
+    ids = [opened(store, table, name).session.id for name in ("first", "second", "third")]
+    page = drawn(store, service)
+    assert not page.button_group, "no tag, no choice"
+    page = save_tags(tick(page, ids[0]), "gpu", "old")
+    assert page.success[0].value == "'first' has the tags: gpu, old."
+    assert rows(page)[2].endswith("gpuold")
+    page = tick(page, ids[1])
+    assert page.multiselect(key=key_of(page, "tags-")).value == [], "none is common to both"
+    page = save_tags(page, "gpu")
+    assert page.success[0].value == "The tags of 2 experiments are saved."
+    page = save_tags(page)
+    tags = {one.name: one.tags for one in SqliteStore(store).experiments()}
+    assert tags == {"first": ("old",), "second": (), "third": ()}, "only the common one is removed"
+    (choice,) = page.button_group
+    assert choice.options == ["old"]
+    page = sound(choice.set_value("old").run())
+    assert names(page) == ["first"]
+    page = save_tags(page)
+    assert names(page) == ["third", "second", "first"], "nothing has the tag any more"
+
+
+def test_ticked_ones_are_compared(store: Path, service: House, table: Path) -> None:
+    ids = [opened(store, table, name).session.id for name in ("first", "second")]
+    page = tick(drawn(store, service), ids[0])
+    assert page.button(key="compare").disabled, "one is not enough"
+    page = press(tick(page, ids[1]), "compare")
+    assert page.session_state["went"] == "compare"
+    assert page.session_state[compare.CHOSEN] == ids[::-1]
+
+
+def test_it_asks_before_it_deletes_and_restores(store: Path, service: House, table: Path) -> None:
+    one, two = opened(store, table, "first"), opened(store, table, "second")
+    one.session.include({"x": 1, "y": 1})
+    page = press(tick(drawn(store, service), one.session.id), "delete")
+    assert page.warning[0].value == "Delete 'first' with 1 run? It can be restored."
+    page = press(page, "delete-keep")
+    assert not page.warning
+    page = press(press(page, "delete"), "delete-sure")
+    assert page.success[0].value == "'first' is deleted."
+    assert names(page) == ["second"]
+    page = press(page, "restore-just-deleted")
+    assert page.success[0].value == "'first' is back."
+    assert names(page) == ["second", "first"]
+    assert "restore-just-deleted" not in [button.key for button in page.button]
+    page = tick(tick(page, one.session.id), two.session.id)
+    page = press(press(page, "delete"), "delete-sure")
+    assert page.title[0].value == "What do you want to tune?"
+    page = press(page, f"restore-{two.session.id}")
+    assert names(page) == ["second"]
+
+
+def test_another_selection_drops_the_question(store: Path, service: House, table: Path) -> None:
+    one, two = opened(store, table, "first"), opened(store, table, "second")
+    page = press(tick(drawn(store, service), one.session.id), "delete")
+    page = tick(page, two.session.id)
+    assert not page.warning
+    assert len(SqliteStore(store).experiments()) == 2
+
+
+def test_one_that_is_executed_is_not_deleted(store: Path, service: House, table: Path) -> None:
+    one, two = opened(store, table, "first"), opened(store, table, "second")
+    page = tick(tick(drawn(store, service), one.session.id), two.session.id)
+    with ExecutionLock(store, one.session.id):
+        page = press(press(page, "delete"), "delete-sure")
+    assert "is being executed; pause or end that first" in page.error[0].value
+    assert len(SqliteStore(store).experiments()) == 2, "none of them is deleted"
+
+
+def test_through_the_service_a_started_one_is_paused_then_deleted(
+    store: Path, table: Path, service_up: ExperimentService
+) -> None:
+    one = opened(store, table, "first")
+    RemoteSession(needs_service(store), one.session.id).start()
+    assert service_up.queue.is_active(one.session.id)
+    page = at_page(one.session.id)
+    page = press(tick(go(page, "experiments"), one.session.id), "delete")
+    page = press(page, "delete-sure")
+    assert page.success[0].value == "'first' is deleted."
+    assert not service_up.queue.is_active(one.session.id)
+    assert "e" not in page.query_params, "it is not open any more"
+    page = press(page, "restore-just-deleted")
+    assert names(page) == ["first"]
+    page = tick(page, one.session.id)
+    page.text_input(key=key_of(page, "rename-name-")).set_value("again")
+    page = save_tags(press(page, "rename-it"), "kept")
+    (stored,) = SqliteStore(store).experiments()
+    assert (stored.name, stored.tags) == ("again", ("kept",))
+    assert "again" in shown_words(at_page(one.session.id))
 
 
 # -- at a glance -----------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_what_matters_is_said_and_drawn_or_why_it_is_not_known() -> None:
     drawn = [chart.proto.alt for chart in page.get("vega_lite_chart")]
     assert any(alt.startswith("what matters: x ") for alt in drawn), drawn
     unknown = ran(Bowl(), (2, 0))
-    assert "**What matters**: No effect on height can be estimated yet" in said(unknown)
+    assert "**What matters**: No effect on height is known yet" in said(unknown)
     assert len(staged(overview.page, unknown).get("vega_lite_chart")) == 1  # type: ignore[arg-type]
 
 

@@ -556,7 +556,7 @@ def program(**more: Any) -> Form:
         (program(measures="pattern"), "new-measures", "Enter a pattern"),
         (program(measures="pattern", where="(?P<x"), "new-command", ""),
         (program(measures="pattern", where="(?P<x>1)"), "new-measure", "no pattern names"),
-        (replace(OWN, wish=ObjectiveFields("minimise")), "new-measure", "Enter the measure"),
+        (replace(OWN, wish=ObjectiveFields("minimise")), "new-measure", "Name the measure"),
         (replace(OWN, rows=()), "new-parameters", "Add at least one parameter"),
         (row(name=""), "new-p0-name", "Name the parameter"),
         (row(name="in"), "new-p0-name", "Python word"),

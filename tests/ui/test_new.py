@@ -234,6 +234,14 @@ def test_levels_are_typed_in_any_way(store: Path, opened: list[NewExperiment], t
     assert draft(page).rows[0].levels == ("a b", "1..3", "x", "y")
 
 
+def test_words_as_levels_are_names(store: Path, opened: list[NewExperiment]) -> None:
+    page = at(begun(store, opened, OWN), "Parameters")
+    page = type_in(page, {"p0-levels": ["safe, 2"]})
+    assert draft(page).rows[0].kind == "numbers", "one of them is a number"
+    page = type_in(page, {"p0-levels": ["safe, fast"]})
+    assert (draft(page).rows[0].kind, draft(page).rows[0].levels) == ("names", ("safe", "fast"))
+
+
 def test_levels_between_two_ends_are_listed_at_once(
     store: Path, opened: list[NewExperiment]
 ) -> None:

@@ -6,6 +6,8 @@ Nothing waits for a fixed time: every step waits for what the step before did (`
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,19 @@ from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.events import RunSubmitted, WarningAnswered
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import SqliteStore
+from assistant.ui.app import PAGES
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import open_from
+from assistant.ui.sla_fields import SlaFields
 from benchmarks.browsing import KeptUp, browsing, kept_up
 from benchmarks.screen import Screen
 from sim.api import default_workload, write_swf
+from tests.assistant.examples import Hills
 
 pytestmark = pytest.mark.browser
 
 LIST = "your list of runs, with the reason of each"
+PHONE = {"width": 390, "height": 844}
 WAITING = "waiting runs, in their order"
 
 
@@ -85,6 +91,20 @@ def bowl(tmp_path: Path, store: Path, n_done: int = 0, **more: Any) -> Session:
     return opened.session
 
 
+def steered(tmp_path: Path, store: Path) -> Session:
+    """Return an auto-steered experiment over a table; its goal is out of reach, so it asks."""
+    function, table = Hills(), tmp_path / "hills.csv"
+    lines = ["a,b,c,d,mode,objective"]
+    for a, b, c, d, mode in product(range(5), range(5), range(5), range(5), ("good", "bad")):
+        values = {"a": a, "b": b, "c": c, "d": d, "e": 0, "mode": mode}
+        lines.append(f"{a},{b},{c},{d},{mode},{function.evaluate(values, 0)['height']}")
+    table.write_text("\n".join(lines) + "\n")
+    form = Form("table", str(table), "hills", runs=50, seed=3, strategy="copper", warnings="wait")
+    opened = open_from(replace(form, terms=SlaFields(goal="-20")), store)
+    opened.session.set_auto_steering(opened.auto_steering)
+    return opened.session
+
+
 def gated(store: Path, gate: Path) -> Session:
     """Return an experiment with six runs that wait, none of which ends before the gate is there."""
     waits = 'until [ -e "$1" ]; do sleep 0.05; done'
@@ -117,6 +137,9 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         person.says("nowhere.swf")
         person.settled()
         page.locator("input[type=file]").set_input_files(log)
+        person.says("65 combinations of 2 parameters")
+        person.press("Next")
+        person.choose("Question", "paper: a part of the cluster for small jobs, as in the paper")
         person.says("3,520 combinations of 3 parameters")
         page.get_by_text("Objective and goal").click()
         person.says("Goal: value to reach")
@@ -154,7 +177,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         person.press("Suggest")
         person.says("Very likely to miss")
         person.press("Accept 1")
-        person.says("Accepted. The suggestions below are new.")
+        person.says("Accepted. The next suggestions follow it.")
         page.get_by_role("button", name=submit(4)).wait_for()
 
         person.menu("Overview", "overview")
@@ -329,3 +352,71 @@ def test_two_browsers_see_each_other(up: KeptUp, store: Path, tmp_path: Path) ->
         two.press("Run first")
         two.says("nothing was changed")
     assert len(latest(store).experiment.runs_in(RunState.QUEUED)) == 2
+
+
+# -- a warning, and a phone ------------------------------------------------------------------------
+
+
+def answered_from_overview(person: Screen, session: Session) -> None:
+    """Start a sweep on *Overview*, and answer both of its warnings there, until it is over."""
+    page = person.page
+    person.goto(f"/overview?e={session.id}")
+    person.press("Start")
+    person.says("Needs you: warning 1 waits for your answer.")
+    person.says("30 of 50")
+    person.press("Answer the warning")
+    person.says("The goal will probably be missed.")
+    person.press("Answer later")
+    page.get_by_text("The goal will probably be missed.").wait_for(state="hidden")
+    person.press("Answer the warning")
+    person.press("Accept 1")
+    person.says("Accepted. Auto-steering goes on with it.")
+    person.says("Needs you: warning 2 waits for your answer.")
+    person.press("Answer the warning")
+    person.press("Ignore")
+    person.says("Finished: the budget of 50 runs is used up")
+    person.says("50 of 50")
+    session.catch_up()
+    answers = [event for event in session.events() if isinstance(event, WarningAnswered)]
+    assert [one.answer for one in answers] == ["accepted", "ignored"]
+    assert session.experiment.steering.strategy == "grasp"
+    assert session.experiment.n_ended == 50
+
+
+@pytest.mark.soak
+def test_a_warning_is_answered_from_overview(up: KeptUp, store: Path, tmp_path: Path) -> None:
+    session = steered(tmp_path, store)
+    with looking(up) as screen:
+        answered_from_overview(screen(), session)
+
+
+def fits(person: Screen) -> None:
+    """See that nothing is wider than the window."""
+    person.drawn()
+    width = "document.querySelector('[data-testid=stMain]').scrollWidth"
+    assert person.page.evaluate(width) <= PHONE["width"]
+
+
+@pytest.mark.soak
+def test_a_warning_is_answered_on_a_phone_and_every_page_fits(
+    up: KeptUp, store: Path, tmp_path: Path
+) -> None:
+    session = steered(tmp_path, store)
+    with looking(up) as screen:
+        person = screen()
+        page = person.page
+        page.set_viewport_size(PHONE)
+        answered_from_overview(person, session)
+        fits(person)
+        chart = page.get_by_test_id("stVegaLiteChart").first.bounding_box()
+        assert chart is not None
+        assert chart["y"] < PHONE["height"], "the first chart begins on the first screen"
+        for name in PAGES:
+            person.goto(f"/{name}?e={session.id}")
+            fits(person)
+        person.goto()
+        fits(person)
+        page.get_by_test_id("stExpandSidebarButton").click()
+        person.menu("New", "new")
+        page.get_by_role("heading", name="New experiment").wait_for()
+        fits(person)

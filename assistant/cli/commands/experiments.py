@@ -12,7 +12,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from assistant.analysis.experiment_state import ExperimentState, experiment_state, unreadable_state
+from assistant.analysis.experiment_state import (
+    ExperimentState,
+    experiment_state,
+    refuse_if_executed,
+    unreadable_state,
+)
 from assistant.analysis.response_map import expected_measure
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.experiment_view import (
@@ -391,12 +396,12 @@ def delete(
     elif purge:
         _confirm(f"Remove {name} and its {len(session.experiment.runs)} runs for good?", yes)
         if not session.experiment.is_deleted:
-            _refuse_if_executed(session, store)
+            refuse_if_executed(session.experiment, stored_execution(name, store))
             session.delete()
         open_store(existing(store)).purge(name)
         done = f"{name} is removed for good."
     else:
-        _refuse_if_executed(session, store)
+        refuse_if_executed(session.experiment, stored_execution(name, store))
         _confirm(f"Delete {name} ({len(session.experiment.runs)} runs)?", yes)
         session.delete()
         done = f"{name} is deleted; bring it back with: copperline delete {name} --undo{where}"
@@ -405,13 +410,6 @@ def delete(
     else:
         OUT.print(done, soft_wrap=True)
     return 0
-
-
-def _refuse_if_executed(session: Session, store: Path | None) -> None:
-    """Raise SettingsError while a process or workers execute the experiment's runs."""
-    execution = stored_execution(session.id, store)
-    if execution.in_process or (execution.active and session.experiment.finished is None):
-        raise SettingsError(f"experiment '{session.id}' is being executed; end that first")
 
 
 def _confirm(question: str, yes: bool) -> None:

@@ -28,6 +28,9 @@ RAISES, LOWERS = SERIES[5], SERIES[0]
 DOMINATED = "#b8c0c8"
 VALUE_SCHEME = "viridis"
 """Scheme of values; its dark end is the better one."""
+LEGEND_COLUMNS: dict[str, str] = {"expr": "width < 320 ? 1 : width < 600 ? 2 : 0"}
+"""Columns of a legend of few entries above a chart: all in one row (0) where they fit."""
+
 GROUND: dict[str, str] = {"name": "ground", "value": "#ffffff"}
 """Parameter of a chart: the page behind it, for the halo of texts. A dark page sets its value."""
 

@@ -547,7 +547,8 @@ def parallel(
         "scale": {"domain": list(range(len(axes)))},
         "axis": {
             "orient": "top", "title": None, "labelAngle": 0, "labelFontSize": 12, "grid": True,
-            "labelExpr": "N[datum.value]", "labelColor": TEXT, "labelLimit": 180,
+            "labelExpr": "N[datum.value]", "labelColor": TEXT,
+            "labelLimit": {"expr": f"max(50, width / {len(axes)} - 6)"},
         },
     }  # fmt: skip
     y: Spec = {

@@ -10,7 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from assistant.presentation.charts.palette import ACCENT, INK, MUTED, OTHERS, SERIES, TEXT
+from assistant.presentation.charts.palette import (
+    ACCENT,
+    INK,
+    MUTED,
+    OTHERS,
+    SERIES,
+    TEXT,
+)
 from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
 JOB, BRUSH = "job", "brush"  # Names of the selections: a clicked job, a brushed time window
@@ -132,7 +139,10 @@ def gantt(
         "range": [colour for _, colour in frame.kinds],
     }
     click = {"name": JOB, "select": {"type": "point", "fields": [JOB], "toggle": False}}
-    legend = {"title": frame.legend, "titleColor": TEXT, "symbolType": "square"}
+    legend: Spec = {
+        "title": frame.legend, "titleColor": TEXT, "symbolType": "square",
+        "columns": {"expr": "width < 600 ? 3 : 0"},
+    }  # fmt: skip
     kind = {"field": "kind", "type": "nominal", "scale": scale, "legend": legend}
     selected = {"param": JOB, "empty": False}
     # an edge separates large boxes and keeps small ones visible

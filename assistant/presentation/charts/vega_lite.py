@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from assistant.presentation.charts.axes import value_axis
-from assistant.presentation.charts.palette import ACCENT, DOMINATED, MUTED, TEXT, WARN
+from assistant.presentation.charts.palette import ACCENT, DOMINATED, GROUND, MUTED, TEXT, WARN
 from assistant.presentation.text.number_format import duration, quantity
 
 Spec = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+HALO: Spec = {
+    "stroke": {"expr": "ground"}, "strokeWidth": 4, "strokeJoin": "round", "opacity": 0.85,
+}  # fmt: skip
+"""Look of a text that is drawn below itself, in a chart with the parameter `GROUND`."""
+
 CONFIG: Spec = {
     "background": None,
     "font": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
@@ -157,14 +162,23 @@ def best_so_far(
                         "mark": {"type": "rule", "strokeDash": [5, 4], "color": MUTED},
                         "encoding": {"y": {"field": "baseline", **y}},
                     },
-                    {
-                        "mark": {"type": "text", "align": "right", "dy": -6, "color": MUTED},
-                        "encoding": {
-                            "x": {"value": "width"},
-                            "y": {"field": "baseline", **y},
-                            "text": {"field": "label"},
-                        },
-                    },
+                    *(
+                        {
+                            "mark": {
+                                "type": "text",
+                                "align": "right",
+                                "dy": -8,
+                                **look,
+                                "dx": -26 if last_run else 0,  # beside the budget's end
+                            },
+                            "encoding": {
+                                "x": {"value": "width"},
+                                "y": {"field": "baseline", **y},
+                                "text": {"field": "label"},
+                            },
+                        }
+                        for look in (HALO, {"color": MUTED})
+                    ),
                 ],
             }
         )
@@ -173,6 +187,7 @@ def best_so_far(
         "config": CONFIG,
         "width": 640,
         "height": 260,
+        "params": [GROUND],
         "data": {"values": rows},
         "layer": layers,
     }

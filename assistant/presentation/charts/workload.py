@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.palette import ACCENT, MUTED, SERIES, TEXT, WARN
+from assistant.presentation.charts.palette import ACCENT, LEGEND_COLUMNS, MUTED, SERIES, TEXT, WARN
 from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
 
 SECOND = SERIES[0]
@@ -107,7 +107,7 @@ def load_over_time(
     colour = {
         "type": "nominal",
         "scale": {"domain": kinds[:n_kinds], "range": [MUTED, ACCENT, SECOND][:n_kinds]},
-        "legend": {"title": None, "orient": "top", "symbolOpacity": 1},
+        "legend": {"title": None, "orient": "top", "symbolOpacity": 1, "columns": LEGEND_COLUMNS},
     }
     tooltip = [
         {"field": "name", "title": "from"},

@@ -66,11 +66,18 @@ class EffectsRanking:
         if ranked and ranked[0].value:
             rivals = [entry.parameter for entry in ranked[1:] if may_exceed(entry, ranked[0])]
             parts += [f"{_listed(rivals)} may matter as much"] if rivals else []
-        noise = [entry.parameter for entry in ranked[1:] if entry.low == 0 and entry.value]
-        parts += [f"noise alone could make {_listed(noise)}"] if noise else []
         unknown = [entry.parameter for entry in self.parameters if entry.value is None]
-        parts += [f"not known: {_listed(unknown)}"] if unknown else []
-        return f"Not told apart yet: {'; '.join(parts)}." if parts else ""
+        noise = [
+            f"{entry.parameter} (at most {amount(entry.high, self.unit)})"
+            for entry in ranked[1:]
+            if entry.low == 0 and entry.value and entry.high is not None
+        ]
+        sentences = [
+            f"Not told apart yet: {parts[0]}." if parts else "",
+            f"No effect beyond noise: {_listed(noise)}." if noise else "",
+            f"Not known yet: {_listed(unknown)}." if unknown else "",
+        ]
+        return " ".join(filter(None, sentences))
 
 
 def ranking_of(report: EffectsReport) -> EffectsRanking:
@@ -95,7 +102,9 @@ def _ranking_sentence(report: EffectsReport) -> str:
     """Say which parameters matter, by how much, and what noise could make."""
     ranked = [entry for entry in report.ranking if entry.value is not None]
     if not ranked:
-        return f"No effect on {report.value_name} can be estimated yet: {report.error.reason}"
+        n = report.n_runs
+        few = "one completed run does" if n == 1 else f"{n} completed runs do"
+        return f"No effect on {report.value_name} is known yet: {few} not suffice."
     first, followers = ranked[0], ranked[1:]
     if not first.value:
         return f"No parameter changes {report.value_name} in these runs."

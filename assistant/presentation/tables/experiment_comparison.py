@@ -21,7 +21,7 @@ from strategies import Parameter
 FEWEST, MOST = 2, 6
 """Numbers of experiments that can be compared."""
 
-_ABSENT = "not in it"
+_ABSENT = "none"
 
 
 @dataclass(frozen=True, slots=True)

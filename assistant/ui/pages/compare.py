@@ -38,8 +38,12 @@ def page(
     st.title("Compare", anchor=False)
     if len(stored) < FEWEST:
         st.info(
-            "A comparison needs two experiments. Start another one on the page *New*, or duplicate "
-            "one on *Experiments*.",
+            "A comparison needs two experiments. "
+            + (
+                "Start another one on *New*, or duplicate this one on *Experiments*."
+                if stored
+                else "Start them on *New*."
+            ),
             icon=":material/compare_arrows:",
         )
         return None

@@ -300,9 +300,11 @@ def missing_button(view_model: ExperimentView, experiment: Experiment) -> Intent
     runs = offer.report.runs
     n = min(len(runs), MOST_ADDED, len(runs) if room is None else room)
     missing = labels.runs(n).replace(" ", " missing ", 1)
+    used = "" if room is None else f" They use {n:,} of {labels.runs(room)} left."
     if not st.button(
-        f"Add the {missing}", type="primary", icon=":material/add:", key="effects-add-missing",
-        help="They make every main effect estimable. The list is under *Missing runs* below.",
+        f"Add the {missing}", icon=":material/add:", key="effects-add-missing",
+        type="primary" if room is None or 2 * n <= room else "secondary",
+        help=f"They make every main effect estimable.{used} They are listed below.",
     ):  # fmt: skip
         return None
     return Intent(PLACE, lambda: add(view_model, ALL, runs[:n]), "Adding runs")

@@ -21,8 +21,8 @@ from assistant.presentation.tables.experiment_summary import (
 from assistant.service.store_connection import open_store
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at, sentence
-from assistant.ui.pages import new_fields
-from assistant.ui.pages.new_form import Form, ProgramFields
+from assistant.ui.pages import experiments_actions, new_fields
+from assistant.ui.pages.new_form import ClusterFields, Form, ObjectiveFields, ProgramFields
 from assistant.ui.pages.new_preview import EXAMPLE, EXAMPLE_COURSE, NewExperiment, open_from
 from assistant.ui.pages.new_source import MOST_BYTES, keep_upload
 from assistant.ui.pages.new_sweep_file import form_of_experiment
@@ -31,6 +31,7 @@ from assistant.ui.sparkline import course, sparkline
 PER_PAGE = 25  # Experiments whose event log is read at once
 
 _PLACE = "experiments"
+_TAG, _PAGE = "experiments-tag", "experiments-page"
 _UPLOADED = "front-log-taken"  # Upload that was taken already; drawn again it is not taken twice
 
 
@@ -42,25 +43,26 @@ class ExperimentRow:
     summary: ExperimentSummary
     state: ExperimentState
     best: tuple[float, ...]
+    n_runs: int
 
 
 def page(
     store: Path,
     stored: Sequence[StoredExperiment],
+    deleted: Sequence[StoredExperiment],
     choose: Callable[[str], None],
     opened: Callable[[NewExperiment], None],
 ) -> Intent | None:
     """Draw the front page and return the action that the user requested, or None."""
     st.html(_STYLE)
-    if not stored:
-        st.title("What do you want to tune?", anchor=False)
-        answer_at(_PLACE)
-        return _cards(store, opened)
-    st.title("Experiments", anchor=False)
+    st.title("Experiments" if stored else "What do you want to tune?", anchor=False)
     answer_at(_PLACE)
-    listed = _list(store, tuple(stored), choose)
-    st.subheader("What do you want to tune next?", anchor=False)
-    return _cards(store, opened) or listed
+    intent = experiments_actions.restore_just_deleted(store, _PLACE, deleted)
+    if stored:
+        intent = _list(store, tuple(stored), choose) or intent
+        st.subheader("What do you want to tune next?", anchor=False)
+    intent = _cards(store, opened) or intent
+    return experiments_actions.deleted_section(store, _PLACE, deleted) or intent
 
 
 # -- cards -----------------------------------------------------------------------------------------
@@ -102,17 +104,23 @@ def _log_card(store: Path) -> Intent | None:
         max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
     )  # fmt: skip
     if st.button("Enter a path", key="front-log-path", icon=":material/folder:", width="stretch"):
-        return _to_new(Form("log"))
+        return _to_new(_log_form())
     if uploaded is None or st.session_state.get(_UPLOADED) == uploaded.file_id:
         return None
     st.session_state[_UPLOADED] = uploaded.file_id
 
     def do() -> str:
         path = keep_upload(store, uploaded.name, uploaded.getvalue())
-        new_fields.begin(Form("log", str(path)))
+        new_fields.begin(_log_form(str(path)))
         return ""
 
     return Intent(_PLACE, do, "Storing the log", then="new")
+
+
+def _log_form(path: str = "") -> Form:
+    """Return the form of a job log: its policies are varied, and no wait is limited at first."""
+    wish = ObjectiveFields(without=EXAMPLE.wish.without)
+    return Form("log", path, cluster=ClusterFields(preset="policies"), wish=wish)
 
 
 def _example_card(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
@@ -151,11 +159,15 @@ _STYLE = """<style>
 .cl-row small { display: block; opacity: 0.7; }
 .cl-bar { height: 4px; border-radius: 2px; background: rgba(123, 135, 148, 0.3); }
 .cl-bar i { display: block; height: 4px; border-radius: 2px; background: #a4561f; }
+.cl-tags { grid-column: 1 / -1; }
+.cl-tags em { font-style: normal; font-size: 0.8rem; padding: 0 0.5rem; margin-right: 0.35rem;
+  border-radius: 0.6rem; background: rgba(123, 135, 148, 0.2); display: inline-block; }
 [class*="st-key-open-"] button, [class*="st-key-open-"] button * {
   justify-content: flex-start; text-align: left; font-weight: 600; }
 [class*="st-key-row-"] { border-bottom: 1px solid rgba(123, 135, 148, 0.25);
   padding-bottom: 0.35rem; }
-@media (max-width: 640px) {
+@media (max-width: 1000px) {
+  [class*="st-key-row-"] > :has(.cl-row) { flex: 1 1 100%; }
   .cl-row { grid-template-columns: 1fr 1fr; }
 }
 </style>"""
@@ -164,21 +176,41 @@ _STYLE = """<style>
 def _list(
     store: Path, stored: tuple[StoredExperiment, ...], choose: Callable[[str], None]
 ) -> Intent | None:
-    pages = -(-len(stored) // PER_PAGE)
-    at = 1 if pages == 1 else st.pagination(pages, key="experiments-page")
-    entries = stored[PER_PAGE * (at - 1) : PER_PAGE * at]
+    tags = sorted({tag for entry in stored for tag in entry.tags})
+    entries = _on_this_page(_with_tag(stored, tags))
     try:
         rows = _rows(store, entries)
     except Exception as error:
         st.error(labels.escape_markdown(sentence(error)), icon=":material/error:")
         return None
     ticked = [row for row in rows if st.session_state.get(f"tick-{row.stored.id}")]
-    intent = _actions(store, ticked) if ticked else None
+    intent = _actions(store, ticked, tags) if ticked else None
     for row in rows:
         intent = _row(row, choose) or intent
     if not ticked:
         st.caption("Click a name to open it. Tick a box for more.")
     return intent
+
+
+def _with_tag(
+    stored: tuple[StoredExperiment, ...], tags: Sequence[str]
+) -> tuple[StoredExperiment, ...]:
+    """Draw the choice of a tag if there are tags; return the experiments with the chosen one."""
+    if not tags:
+        return stored
+    if st.session_state.get(_TAG) not in tags:
+        st.session_state.pop(_TAG, None)  # no experiment has it any more
+    tag = st.pills("Only with the tag", tags, key=_TAG)
+    return tuple(entry for entry in stored if tag is None or tag in entry.tags)
+
+
+def _on_this_page(stored: tuple[StoredExperiment, ...]) -> tuple[StoredExperiment, ...]:
+    """Draw the choice of a page if there are several; return its experiments."""
+    pages = -(-len(stored) // PER_PAGE)
+    if st.session_state.get(_PAGE, 1) > pages:
+        st.session_state.pop(_PAGE, None)
+    at = 1 if pages <= 1 else st.pagination(pages, key=_PAGE)
+    return stored[PER_PAGE * (at - 1) : PER_PAGE * at]
 
 
 def _row(row: ExperimentRow, choose: Callable[[str], None]) -> Intent | None:
@@ -216,30 +248,27 @@ def _cells(row: ExperimentRow) -> str:
         bar = f'<div class="cl-bar"><i style="width:{100 * summary.share:.0f}%"></i></div>'
     left = summary.time_left(SystemClock().now_s(), state)
     line = sparkline(row.best, f"best so far of {summary.name}")
+    tags = "".join(f"<em>{escape(tag)}</em>" for tag in row.stored.tags)
+    tags = f'<span class="cl-tags">{tags}</span>' if tags else ""
     return (
         '<div class="cl-row">'
         f"<span>{state.icon} {escape(state.name)}<small>{escape(left)}</small></span>"
         f"<span>{escape(best)}<small>{escape(summary.gain)}</small></span>"
-        f"<span>{summary.done:,}{limit} runs{failed}{bar}</span><span>{line}</span></div>"
+        f"<span>{summary.done:,}{limit} runs{failed}{bar}</span><span>{line}</span>{tags}</div>"
     )
 
 
-def _actions(store: Path, ticked: Sequence[ExperimentRow]) -> Intent | None:
+def _actions(store: Path, ticked: Sequence[ExperimentRow], tags: Sequence[str]) -> Intent | None:
     """Draw what can be done with the ticked experiments."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**{len(ticked)} selected**", width="content")
-        (row, *further) = ticked
-        if st.button(
-            "Duplicate", icon=":material/content_copy:", key="duplicate", disabled=bool(further),
-            help="Fill in *New* with the settings of this experiment; nothing is started.",
-        ):  # fmt: skip
-            return Intent(
-                _PLACE,
-                lambda: _duplicated(store, row.stored, row.summary.run_s),
-                "Reading",
-                then="new",
-            )
-    return None
+    row = ticked[0]
+    return experiments_actions.actions(
+        store,
+        _PLACE,
+        [one.stored for one in ticked],
+        sum(one.n_runs for one in ticked),
+        tags,
+        lambda: _duplicated(store, row.stored, row.summary.run_s),
+    )
 
 
 def _rows(store: Path, entries: Sequence[StoredExperiment]) -> list[ExperimentRow]:
@@ -264,7 +293,7 @@ def _rows(store: Path, entries: Sequence[StoredExperiment]) -> list[ExperimentRo
                 experiment, summary, line = cache[key]
                 execution = opened.execution(entry.id)
                 state = experiment_state(experiment, SystemClock().now_s(), execution)
-                rows.append(ExperimentRow(entry, summary, state, line))
+                rows.append(ExperimentRow(entry, summary, state, line, len(experiment.runs)))
         finally:
             opened.close()
     return rows

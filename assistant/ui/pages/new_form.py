@@ -250,7 +250,7 @@ class Form:
         name = Path(self.path.strip()).name
         if "/uploads/" in self.path:
             name = name.partition("-")[2] or name
-        return name.split(".")[0] or "sweep"
+        return re.sub(r"(\.(swf|gz|txt|csv|toml))+$", "", name) or "sweep"
 
     @property
     def unsaid(self) -> tuple[str, ...]:

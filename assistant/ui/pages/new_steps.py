@@ -12,6 +12,7 @@ from functools import partial
 import streamlit as st
 
 from assistant.applications import generators, policy_names
+from assistant.applications.measures import WALL
 from assistant.applications.scheduling import presets
 from assistant.applications.scheduling_parameters import OptionalParameter, optional_parameters
 from assistant.config.sweep_file import check_settings, toml_text
@@ -36,7 +37,7 @@ from assistant.ui.pages.new_form import (
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
 from assistant.ui.sla_fields import KEEP_GOING, SlaFields
-from assistant.ui.state import seed
+from assistant.ui.state import put, seed
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
 from strategies.space.parameter import parse_number
@@ -349,6 +350,7 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
             name = new_fields.text(
                 f"{key}-name", "Parameter", row.name, placeholder="size", width=200
             )
+            _name_words(key)
             kind = new_fields.choice(f"{key}-kind", "Levels are", row.kind, list(KINDS), width=210)
             how: How = new_fields.choice(
                 f"{key}-how", "Given as", row.how, list(_HOW), format_func=_HOW.__getitem__,
@@ -376,6 +378,14 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
             )
         beside.at(f"{key}-baseline")
     return replace(row, description=description)
+
+
+def _name_words(key: str) -> None:
+    """Set the kind of a parameter to names if it is numbers and no typed level is one."""
+    typed = new_fields.apart(st.session_state.get(f"{key}-levels", ()))
+    is_number = any(parse_number(text) is not None for text in typed)
+    if typed and not is_number and st.session_state.get(f"{key}-kind") == "numbers":
+        put(f"{key}-kind", "names")
 
 
 def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
@@ -473,12 +483,17 @@ def _objective_fields(
         )  # fmt: skip
         wish = replace(wish, direction=direction)
         if direction in _GOALS:
-            measure = _measure("new-measure", "Measure", wish.measure, names)
+            only = [name for name in names if name != WALL]
+            first = only[0] if form.is_own_program and len(only) == 1 else ""
+            measure = _measure("new-measure", "Measure", wish.measure or first, names)
             unit = new_fields.text("new-unit", "Unit", wish.unit, placeholder="default", width=130)
             wish = replace(wish, measure=measure, unit=unit)
     beside.at("new-measure")
     if form.is_own_program and not names:
-        st.caption("A measure is a name in the output of the program; *Try one run* shows all.")
+        st.caption(
+            "A measure is a name in the output of the program; *Try one run* shows all. If the "
+            "program prints one number, give it any name."
+        )
     with st.expander("Second measure: find the trade-offs of both"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             second = _measure("new-second", "Second measure", wish.second, names)

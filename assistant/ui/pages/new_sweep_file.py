@@ -381,7 +381,7 @@ def _wanted(form: Form, wish: ObjectiveFields) -> dict[str, Any]:
     if not wish.measure.strip():
         raise MissingError(
             "new-measure",
-            "Enter the measure to optimise; wall_s is the duration of a run."
+            "Name the measure to optimise; wall_s is the duration of a run."
             if form.is_own_program
             else "Enter the measure to optimise.",
         )

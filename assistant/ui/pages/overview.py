@@ -31,7 +31,7 @@ from assistant.ui.status_bar import IDLE_S, LIVE_S, is_answering
 CHART_S = 5.0
 _TILES = "overview-tiles"
 _NARROW_TILES = f"""<style>
-@media (max-width: 640px) {{
+@media (max-width: 1000px) {{
   .st-key-{_TILES} {{ flex-wrap: nowrap; gap: 0.5rem; }}
   .st-key-{_TILES} > div {{ min-width: 0 !important; flex: 1 1 0 !important; }}
   .st-key-{_TILES} [data-testid=stMetric] {{ padding: 0.4rem 0.6rem; }}

@@ -112,12 +112,28 @@ def _ranking(experiment: Experiment) -> EffectsRanking:
     return effects_ranking(experiment)
 
 
+TABLE_S = 5.0
+_MOST_LIVE = 1_000  # Runs of a table that is drawn again while they go on
+
+
 def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the runs and the fields to rate a result; return the pressed button's action or None."""
     if not experiment.runs:
         return None
     st.markdown("**Runs**")
-    table = runs_table(experiment)
+    is_live = view_model.snapshot.is_live and len(experiment.runs) <= _MOST_LIVE
+    st.fragment(_runs_table, run_every=TABLE_S if is_live else None)(view_model)
+    answer_at("rate")
+    rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
+    if not rated:
+        return None
+    with st.expander("Rate a result, or run it again"):
+        return _rating(view_model, experiment, rated)
+
+
+def _runs_table(view_model: ExperimentView) -> None:
+    """Draw the table of runs, in which nothing can be selected, so that it may change by itself."""
+    table = runs_table(view_model.experiment)
     value = str(table.columns[2])
     st.dataframe(
         table,
@@ -128,12 +144,6 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
         placeholder="",
         alt="every run",
     )
-    answer_at("rate")
-    rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
-    if not rated:
-        return None
-    with st.expander("Rate a result, or run it again"):
-        return _rating(view_model, experiment, rated)
 
 
 def _rating(view_model: ExperimentView, experiment: Experiment, rated: list[Run]) -> Intent | None:

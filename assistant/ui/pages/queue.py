@@ -277,11 +277,12 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     if snapshot.is_empty and experiment.finished is not None:
         st.caption("No runs are waiting or running.")
     elif snapshot.is_empty:
-        st.info(
-            "No runs are waiting or running. Take some suggestions on *Suggestions*, or add your "
-            "own runs there.",
-            icon=":material/inbox:",
+        next_runs = (
+            "Take some suggestions on *Suggestions*, or add your own runs there."
+            if experiment.auto_steering is None
+            else "Auto-steering submits the next ones; you can add your own on *Suggestions*."
         )
+        st.info(f"No runs are waiting or running. {next_runs}", icon=":material/inbox:")
     else:
         with st.container():
             intent = _running(view_model, experiment, snapshot, keys) or intent

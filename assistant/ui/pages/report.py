@@ -75,7 +75,7 @@ def _tables(data: ReportData) -> None:
                 "parameter": change.parameter,
                 "current": change.baseline or "unknown",
                 "best": change.best,
-                "": "changes" if change.differs else "",
+                "change": "yes" if change.differs else "none",
                 "description": change.description,
             }
             for change in data.changes
@@ -84,7 +84,7 @@ def _tables(data: ReportData) -> None:
     if data.sla:
         st.subheader("SLA")
         rows = [
-            {"term": use.title, "value": use.agreed, "used": use.used_text, "": use.verdict}
+            {"term": use.title, "value": use.agreed, "used": use.used_text, "state": use.verdict}
             for use in data.sla
         ]
         st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="sla")

@@ -30,6 +30,9 @@ from assistant.ui.pages.run_tables import (
 from assistant.ui.state import ExperimentView
 from strategies import Level
 
+_LOW_ROWS = 4
+_LOW = 35 * (_LOW_ROWS + 1) + 3  # Pixels of a table of so many rows
+
 
 def comparison_section(experiment: Experiment, run: Run, other: Run) -> None:
     """Draw the differences between two runs, other than their schedules."""
@@ -407,9 +410,10 @@ def _measures(experiment: Experiment, run: Run) -> None:
     if run.outcome is None:
         st.caption("None yet." if run.failure is None and run.cancelled is None else "None.")
         return
+    table = measures_table(experiment, run)
     st.dataframe(
-        measures_table(experiment, run), hide_index=True, width="stretch",
-        alt=f"measures of run {run.id}",
+        table, hide_index=True, width="stretch", alt=f"measures of run {run.id}",
+        height=_LOW if len(table) > _LOW_ROWS else "auto",  # the first chart is near
     )  # fmt: skip
 
 

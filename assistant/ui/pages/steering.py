@@ -315,11 +315,15 @@ def _automatic(view_model: ExperimentView, experiment: Experiment) -> Intent | N
     how = experiment.auto_steering
     with st.container(horizontal=True, vertical_alignment="bottom"):
         size = st.number_input(
-            "Suggestions per batch", 1, 100, 5, key="auto-n", width=160, persist_state="session"
-        )
+            "Suggestions per batch", 1, 100, 5 if how is None else how.batch, width=160,
+            key="auto-n" if how is None else "auto-n-now", disabled=how is not None,
+            placeholder="as the strategy",
+        )  # fmt: skip
         on_warning = st.selectbox(
-            "At a warning", list(_ON_WARNING), key="auto-advice", width=160, persist_state="session"
-        )
+            "At a warning", list(_ON_WARNING), width=160,
+            index=0 if how is None else list(_ON_WARNING.values()).index(how.warnings),
+            key="auto-advice" if how is None else "auto-advice-now", disabled=how is not None,
+        )  # fmt: skip
         pressed = st.button(
             "Turn auto-steering on" if how is None else "Turn auto-steering off",
             key="auto_steering",

@@ -350,7 +350,12 @@ def explanation_dialog(experiment: Experiment, batch: BatchSuggested) -> None:
     )
 
 
-_ACCEPTED = "Accepted. The suggestions below are new."
+def _accepted(experiment: Experiment) -> str:
+    if experiment.auto_steering is not None:
+        return "Accepted. Auto-steering goes on with it."
+    return "Accepted. The next suggestions follow it."
+
+
 _Answering = Callable[[Answer, float | None, int | None, str], Intent]
 
 
@@ -380,7 +385,7 @@ def warning_section(view_model: ExperimentView, experiment: Experiment) -> Inten
         if warning.basis == "paper":
             intent = _share(experiment, warning, session.id, answer)
         else:
-            intent = _alternatives(warning, answer)
+            intent = _alternatives(experiment, warning, answer)
             if warning.basis in ("forecast", "end"):
                 with st.expander("Another share inside regions"):
                     intent = _share(experiment, warning, session.id, answer) or intent
@@ -419,7 +424,7 @@ def _share(
         )
         ignore = proposed is not None and st.button("Ignore", key=f"ignore-{warning.number}")
     if accept:
-        return answer("accepted", None, None, _ACCEPTED)
+        return answer("accepted", None, None, _accepted(experiment))
     if change:
         message = f"From now on {share:.0%} of the runs go inside the regions."
         return answer("changed", share, None, message)
@@ -428,7 +433,9 @@ def _share(
     return None
 
 
-def _alternatives(warning: MissWarning, answer: _Answering) -> Intent | None:
+def _alternatives(
+    experiment: Experiment, warning: MissWarning, answer: _Answering
+) -> Intent | None:
     intent = None
     for position, alternative in enumerate(warning.alternatives):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -442,7 +449,7 @@ def _alternatives(warning: MissWarning, answer: _Answering) -> Intent | None:
             text = f"{position + 1}\\. {alternative.text[0].upper()}{alternative.text[1:]}{chance}"
             st.markdown(text, width="content")
         if pressed:
-            intent = answer("accepted", None, position, _ACCEPTED)
+            intent = answer("accepted", None, position, _accepted(experiment))
     if warning.alternatives:
         st.caption("Chances of similar studies. The effect of a change was not tested.")
     if st.button("Ignore", key=f"ignore-{warning.number}"):

@@ -23,6 +23,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.sla import number_text
 from assistant.presentation.text.number_format import moment
 from assistant.ui import labels
+from assistant.ui.charting import saveable
 from assistant.ui.intents import FormFieldError, Intent, answer_at
 from assistant.ui.pages import space_map, what_if_comparison
 from assistant.ui.pages.what_if_comparison import (
@@ -445,7 +446,7 @@ def _map(experiment: Experiment) -> None:
     n = len(drawing.regions)
     with st.container(horizontal=True, wrap=False):  # it scrolls, not the whole page
         st.vega_lite_chart(
-            drawing.spec, theme=None, width="content", key=f"{_AT}-map",
+            saveable(drawing.spec), theme=None, width="content", key=f"{_AT}-map",
             alt=f"{n} {'region' if n == 1 else 'regions'} on the map of all configurations",
         )  # fmt: skip
     st.caption("The map with its axes and its cells is on *Space*.")
