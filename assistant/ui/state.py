@@ -209,6 +209,16 @@ def seed(key: str, value: object) -> None:
         st.session_state[key] = st.session_state[key]
 
 
+def seed_choice(key: str, value: object) -> None:
+    """Set the initial value of a choice, and send the choice with every drawing of its field.
+
+    A browser that draws a field of a few options anew begins with the first of them, and reports
+    that as the choice of the user. For typed text this would overwrite what is being typed.
+    """
+    seed(key, value)
+    st.session_state[key] = st.session_state[key]
+
+
 def put(key: str, value: object) -> None:
     """Set the value of a field before it is drawn by `seed`, which resends it if need be."""
     st.session_state[key] = value

@@ -57,3 +57,22 @@ def test_a_value_that_is_put_in_later_is_told_until_a_run_came_to_its_end() -> N
         assert app.radio[0].value == "y"
         told.append(app.radio[0].proto.set_value)
     assert told == [True, True, False]
+
+
+def _script_with_choice() -> None:
+    import streamlit as st
+
+    from assistant.ui.state import mark_rendered, seed_choice
+
+    seed_choice("chosen", "y")
+    st.radio("A", ["x", "y"], key="chosen")
+    mark_rendered()
+
+
+def test_a_choice_is_told_every_time() -> None:
+    app = AppTest.from_function(_script_with_choice).run()
+    assert (app.radio[0].value, app.radio[0].proto.set_value) == ("y", True)
+    app.run()
+    assert (app.radio[0].value, app.radio[0].proto.set_value) == ("y", True)
+    app.radio[0].set_value("x").run()
+    assert (app.radio[0].value, app.radio[0].proto.set_value) == ("x", True)

@@ -23,7 +23,7 @@ from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import Form, ObjectiveFields
 from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_from, outline
 from assistant.ui.pages.new_sweep_file import FormFault
-from assistant.ui.state import put, seed
+from assistant.ui.state import put, seed_choice
 
 MOST = 8  # Dry runs at a time, over all browsers; a further one ends the oldest
 
@@ -332,7 +332,7 @@ def _step() -> int:
     requested_step = st.session_state.pop(_GO, None)
     if requested_step is not None:
         put(_STEP, STEPS[requested_step])
-    seed(_STEP, STEPS[st.session_state.get(_STEP_KEY, 0)])
+    seed_choice(_STEP, STEPS[st.session_state.get(_STEP_KEY, 0)])
     return STEPS.index(st.session_state[_STEP] or STEPS[0])
 
 

@@ -19,7 +19,7 @@ from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import ClusterFields, Form, Measures, ProgramFields, Source
 from assistant.ui.pages.new_sweep_file import FormFault, form_of, write_tables
-from assistant.ui.state import put, seed
+from assistant.ui.state import put, seed_choice
 
 MOST_BYTES = 200 * 2**20  # Largest upload; it is in memory while it is read
 
@@ -143,7 +143,7 @@ def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
 
 def _source(form: Form) -> Source:
     key = "new-source"
-    seed(key, form.source)
+    seed_choice(key, form.source)
     selected: Source = st.radio(
         "Application", list(SOURCES), format_func=SOURCES.__getitem__, horizontal=True,
         key=key,
