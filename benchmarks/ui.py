@@ -10,7 +10,9 @@ and uses them in a real Chromium:
   of a core that five screens take, while a run ends every second;
 * ``memory``: what the process holds over so many minutes of live refresh, and its slope;
 * ``map``: a map of 8,800 cells, from asking for the page until it is drawn, in each mode;
-* ``gantt``: 5,000 jobs, and a window of 300,000 jobs.
+* ``gantt``: 5,000 jobs, and a window of 300,000 jobs;
+* ``sizes``: every page at 100, 1,000 and 10,000 runs beside optuna-dashboard
+  (`benchmarks.ui_sizes`), where ``--dashboard-python`` names an interpreter that has it.
 
 Everything is measured on this machine at its load; the browser shares its processors.
 """
@@ -18,6 +20,7 @@ Everything is measured on this machine at its load; the browser shares its proce
 import argparse
 import os
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,12 +42,13 @@ from assistant.ui.pages.overview import CHART_S
 from assistant.ui.status_bar import LIVE_S
 from benchmarks.browsing import CHART, SETTLED, Served, browsing, served
 from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.ui_sizes import measure_sizes, summarise_sizes
 from sim.api import default_workload, write_swf
 
 Opened = Callable[[], Any]
 """Opens a page with a profile of its own."""
 SCRIPT = Path(__file__).resolve().parents[1] / "streamlit_app.py"
-PARTS = ("cold", "switch", "click", "map", "gantt", "live", "memory")
+PARTS = ("cold", "switch", "click", "map", "gantt", "live", "memory", "sizes")
 PAGES = {
     "Overview": "Best so far", "Suggestions": None, "Queue": None,
     "What if": None, "Space": "Space", "Effects": None, "Run": None, "Steering": None,
@@ -313,15 +317,23 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--seconds", type=float, default=40.0, help="of each live measurement")
     options.add_argument("--minutes", type=float, default=20.0, help="of the memory measurement")
+    options.add_argument(
+        "--dashboard-python", default=sys.executable, help="interpreter with optuna-dashboard"
+    )
     chosen = options.parse_args()
     if chosen.quick:
         chosen.repeats, chosen.seconds, chosen.minutes = 1, 4.0, 0.1
     record = Record("ui", chosen, [1, 2, 3], free=("part",))
     random.seed(0)
-    if not set(chosen.part or PARTS) <= set(record.body["steps"]):
-        with tempfile.TemporaryDirectory() as folder:
+    parts = set(chosen.part or PARTS)
+    with tempfile.TemporaryDirectory() as folder:
+        if not parts - {"sizes"} <= set(record.body["steps"]):
             measure(record, chosen, prepare(Path(folder), quick=chosen.quick))
+        if "sizes" in parts:
+            measure_sizes(record, Path(folder), chosen.dashboard_python, quick=chosen.quick)
     summarise(record)
+    summarise_sizes(record, quick=chosen.quick)
+    record.write()
 
 
 def measure(record: Record, chosen: argparse.Namespace, prepared: Prepared) -> None:
@@ -392,8 +404,8 @@ def summarise(record: Record) -> None:
     told = [
         [name, "unknown" if value is None else f"{value:.3g}"] for name, value in figures.items()
     ]
-    table(["figure", "measured"], told)
-    record.write()
+    if told:
+        table(["figure", "measured"], told)
 
 
 def _shown(value: float | None) -> str:
