@@ -63,6 +63,7 @@ def test_a_trial_tells_the_measures_before_one_is_named(form: Form) -> None:
     page = tried(at_goal(form))
     assert not page.error
     assert "before your last change" not in shown(page)
+    assert [metric.label for metric in page.metric] == ["loss", "memory", "The run took"]
     assert page.selectbox(key="new-measure-known").options == ["none", "loss", "memory", "wall_s"]
     assert page.session_state["new-form"].wish.measure == "", "nothing is chosen for the person"
 

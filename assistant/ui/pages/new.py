@@ -195,8 +195,8 @@ def _measured_run(output: Mapping[str, Any]) -> None:
     subject = "The current configuration" if output["baseline"] else "The first configuration"
     st.success(f"{subject} was run once. Nothing was stored.", icon=":material/check_circle:")
     with st.container(horizontal=True):
-        value = quantity(output["value"], output["unit"]).partition(" (")[0]
-        st.metric(labels.escape_markdown(output["objective"]), value, border=True)
+        for name, value in _headline_measures(output):
+            st.metric(labels.escape_markdown(name), value.partition(" (")[0], border=True)
         st.metric("The run took", duration(output["duration_s"]), border=True)
         verdict_text = "all met" if output["feasible"] else "violated"
         if output["constraints"]:
@@ -226,6 +226,17 @@ def _measured_run(output: Mapping[str, Any]) -> None:
             hide_index=True,
             alt="The levels of the configuration",
         )
+
+
+def _headline_measures(output: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the value of the objective; if that is the runtime, the other measures, at most two.
+
+    The runtime has a tile of its own, and stands in for an objective that is not named yet.
+    """
+    if output["objective"] != f"minimise {_TIME}":
+        return [(output["objective"], quantity(output["value"], output["unit"]))]
+    others = [(name, value) for name, value in output["measures"].items() if name != _TIME]
+    return [(name, _measured(name, value)) for name, value in others[:2]]
 
 
 def _measured(name: str, value: float | Sequence[float] | None) -> str:
