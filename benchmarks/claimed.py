@@ -43,6 +43,7 @@ OPENB = Command("benchmarks.openb --data {data}/openb")
 OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
 PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
 SPEED = Command("benchmarks.sim --log {data}/swf/theta_2022.swf.gz --part speed")
+BIG = Command("benchmarks.service --part big", packages=("optuna",))
 STORE = Command("benchmarks.service --part store", packages=("optuna",))
 SUGGEST = Command("benchmarks.suggest --methods grasp")
 YEAR = Command("benchmarks.aiops --sizes 10000,100000")
@@ -172,6 +173,12 @@ def platform_size(_: Figures) -> Sequence[float]:
 
 OVER_OPTUNA = extreme(min, "", "processes: ratio")
 ONCE_QUEUED = ratios(("claim of 100000: p50_ms", "claim of 10: p50_ms"))
+BIG_OVER_OPTUNA = ratios(
+    *(
+        (f"big, {operation}: s", f"big, {operation}: optuna, s")
+        for operation in ("first look, with reading the log", "effects", "suggest 1")
+    )
+)
 BY_DIGITS = ratios(("grasp, 10^12: mean_s", "grasp, 10^4: mean_s"))
 BY_SIZE = ratios(*((f"{one} 100000", f"{one} 10000") for one in ("us_per_pipeline", "peak_mb")))
 COVERAGES = named(
@@ -200,6 +207,9 @@ CLAIMS: tuple[Claim, ...] = (
     Table(BENCH, "| F4: method", FORECAST),
     Sentence(SERVICE, r"at least (\d+) times as many runs", STORE, OVER_OPTUNA, "at least"),
     Sentence(SERVICE, r"at most (\d+) times as long with", STORE, ONCE_QUEUED, "at most"),
+    Sentence(SERVICE, r"takes at most ([\d.]+) times as long as Optuna's .*? at most ([\d.]+) "
+             r"times as long as Optuna's importances, a suggestion at most ([\d.]+) times", BIG,
+             BIG_OVER_OPTUNA, "at most"),
     Sentence(PLATFORM, r"Parameters \((7,\d+) combinations\)", None, platform_size),
     Sentence(PLATFORM, r"found (\d+) a day against ([\d,]+) of .*? training for (\d+), compute for "
              r"(\d+), `potential`, ([\d.]+), (\d+) days", OPERATIONS, platform_found),
