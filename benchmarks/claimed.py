@@ -77,7 +77,7 @@ FORECAST = Command(
     "benchmarks.forecast --tables {data}/tables --generated --scheduling {folder}/tabulated "
     "--drawn 0-359 --test-spaces 0-1 --fresh {folder}/fresh --methods grasp --seeds 0-2 "
     "--from drawn.json --from others.json --from known.json --only-known",
-    "hours",
+    "minutes",
 )
 
 Numbers = Callable[[Figures], Sequence[float]]
