@@ -5,6 +5,8 @@ thread, while the browser fetches the page.
 """
 
 import sys
+from contextlib import suppress
+from ctypes import CDLL
 from importlib import import_module
 from threading import Thread
 
@@ -14,7 +16,20 @@ from streamlit.web.cli import main
 from assistant.ui.app import import_pages
 from strategies.blas_threads import limit_blas_of_process
 
+_M_ARENA_MAX = -8  # Of mallopt(3), in malloc.h of glibc
+
+
+def limit_arenas() -> None:
+    """Let glibc allocate from two arenas; with one for each thread, what is freed stays held.
+
+    Pages are drawn in ever new threads. Other C libraries have no such arenas.
+    """
+    with suppress(OSError, AttributeError):
+        CDLL("libc.so.6").mallopt(_M_ARENA_MAX, 2)
+
+
 if __name__ == "__main__":
+    limit_arenas()
     import_pages()
     limit_blas_of_process()
     Thread(target=import_module, args=("sklearn.cluster",), daemon=True).start()
