@@ -125,7 +125,9 @@ def decode_event(text: str) -> Event:
 def decode_event_object(value: object) -> Event:
     """Decode an event from the value of its JSON (`decode_json`), or raise CodecError."""
     try:
-        body: dict[str, Any] = dict(value)  # type: ignore[call-overload]
+        if not isinstance(value, dict):
+            raise TypeError("an event is an object")
+        body: dict[str, Any] = dict(value)
         name, version = body.pop("type"), body.pop("v")
         is_supported = name in EVENT_TAGS and type(version) is int and 1 <= version <= VERSION
     except (ValueError, KeyError, TypeError) as error:

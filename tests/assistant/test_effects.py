@@ -295,3 +295,17 @@ def test_what_has_no_effect_beyond_noise_is_named_with_its_bound() -> None:
     main = tuple(replace(report.main[0], parameter=e.parameter, range=e) for e in entries)
     ranking = ranking_of(replace(report, main=main, unit="", value_name="loss"))
     assert ranking.unsure == "No effect beyond noise: log (at most 0.06). Not known yet: seed."
+
+
+def test_a_parameter_that_may_matter_as_much_is_not_called_without_effect() -> None:
+    report = effects_report(run_all(Product()).experiment)
+    entries = [
+        ParameterRange("first", 1.0, 0.2, 1.8, 2, 2, 6),
+        ParameterRange("rival", 0.8, 0.0, 1.6, 2, 2, 6),
+        ParameterRange("tiny", 0.05, 0.0, 0.06, 2, 2, 6),
+    ]
+    main = tuple(replace(report.main[0], parameter=e.parameter, range=e) for e in entries)
+    ranking = ranking_of(replace(report, main=main, unit="", value_name="loss"))
+    assert ranking.unsure == (
+        "Not told apart yet: rival may matter as much. No effect beyond noise: tiny (at most 0.06)."
+    )

@@ -192,4 +192,4 @@ def test_the_table_of_very_many_runs_has_the_best_one_and_the_newest(
     newest = [run.id for run in data.runs[-5:]]
     assert rows == [*([] if best in newest else [best]), *newest]
     assert f"The table has {len(rows)} of 24" in table
-    assert "copperline runs --csv" in table
+    assert "copperline runs --csv FILE" in table

@@ -79,6 +79,8 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "G96 tags that are numbers": (
         changed("UPDATE experiment SET tags = '[1]'"), "list of experiments is damaged"),
     "G96 an event that is none": (changed("UPDATE event SET body = '[]'"), "not an event"),
+    "G96 an event that is a list of its fields": (
+        changed("""UPDATE event SET body = '[["type", "finished"], ["v", 2]]'"""), "not an event"),
     "G96 NaN in an event": (
         changed("UPDATE event SET body = replace(body, '1000001.0', '1e999') WHERE position = 0"),
         "not an event"),

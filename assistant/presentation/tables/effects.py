@@ -62,18 +62,19 @@ class EffectsRanking:
     def unsure(self) -> str:
         """One line on what the runs cannot tell yet, or an empty text."""
         ranked = [entry for entry in self.parameters if entry.value is not None]
-        parts = []
-        if ranked and ranked[0].value:
-            rivals = [entry.parameter for entry in ranked[1:] if may_exceed(entry, ranked[0])]
-            parts += [f"{_listed(rivals)} may matter as much"] if rivals else []
+        is_told = bool(ranked and ranked[0].value)
+        rivals = [
+            entry.parameter for entry in ranked[1:] if is_told and may_exceed(entry, ranked[0])
+        ]
         unknown = [entry.parameter for entry in self.parameters if entry.value is None]
         noise = [
             f"{entry.parameter} (at most {amount(entry.high, self.unit)})"
             for entry in ranked[1:]
             if entry.low == 0 and entry.value and entry.high is not None
+            if entry.parameter not in rivals  # else the two sentences would contradict each other
         ]
         sentences = [
-            f"Not told apart yet: {parts[0]}." if parts else "",
+            f"Not told apart yet: {_listed(rivals)} may matter as much." if rivals else "",
             f"No effect beyond noise: {_listed(noise)}." if noise else "",
             f"Not known yet: {_listed(unknown)}." if unknown else "",
         ]
