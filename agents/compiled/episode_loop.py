@@ -48,7 +48,7 @@ from agents.compiled.space_arrays import (
 )
 from assistant import AssistantError, Experiment
 from assistant.analysis.recommendation import current_strategy
-from assistant.core.commands import random_stream
+from assistant.core.run import random_stream
 from assistant.session.opening import build_opened_event
 
 ROUNDS = 4

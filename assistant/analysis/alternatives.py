@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from assistant.analysis.calibration import ForecastCalibration
 from assistant.analysis.forecast import forecast, forecast_inputs, forecast_under
-from assistant.core import commands
+from assistant.core.commands import ChangeSla, ChangeSteering, close_levels
 from assistant.core.events import Alternative, AlternativeKind, Event
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import MOST_LEFT, Forecast
@@ -184,18 +184,14 @@ def events_of_alternative(
     is closed already.
     """
     if change.steering is not None:
-        new_steering = change.steering
+        level = change.steering.exploitation
         if change.kind == "exploitation":
-            return (
-                commands.change_steering(experiment, None, None, new_steering.exploitation, now_s),
-            )
-        name, options = new_steering.strategy, new_steering.options
-        return (
-            commands.change_steering(experiment, name, options, new_steering.exploitation, now_s),
-        )
+            return ChangeSteering(exploitation=level).decide(experiment, now_s)
+        name, options = change.steering.strategy, change.steering.options
+        return ChangeSteering(name, options, level).decide(experiment, now_s)
     if change.sla is not None:
-        return (commands.change_sla(experiment, change.sla, now_s),)
-    return commands.close_levels(experiment, change.close, now_s)
+        return ChangeSla(change.sla).decide(experiment, now_s)
+    return close_levels(experiment, change.close, now_s)
 
 
 def _candidates(prospects: AlternativeSearch) -> Iterator[Alternative]:

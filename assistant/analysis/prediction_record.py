@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 
 from scipy.special import ndtri, stdtrit
 
-from assistant.core.commands import edited_from
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Goal
@@ -240,8 +239,8 @@ def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int
             places.setdefault(suggestion.configuration, []).append(i)
         gone: set[int] = set()
         for run in batch_runs:
-            position = _position(batch.number, places.get(run.configuration, []), run, gone)
-            if position is not None:
+            position = _position(places.get(run.configuration, []), run, gone)
+            if position is not None and position < len(batch.suggestions):
                 gone.add(position)
                 if run.source != "edited":
                     taken[run.id] = batch, batch.suggestions[position]
@@ -251,14 +250,13 @@ def _fates(experiment: Experiment) -> tuple[dict[int, _Offer], list[_Offer], int
     return taken, left_out, unanswered
 
 
-def _position(batch: int, same: Sequence[int], run: Run, gone: set[int]) -> int | None:
+def _position(same: Sequence[int], run: Run, gone: set[int]) -> int | None:
     """Return the position of the suggestion behind a run, preferring one that is not taken.
 
-    ``same`` are the positions of its configuration in the batch with that number.
+    ``same`` are the positions of its configuration in the batch.
     """
-    if run.source == "edited":
-        origin = edited_from(run.reason)
-        return None if origin is None or origin[1] != batch else origin[0]
+    if run.position is not None or run.source == "edited":
+        return run.position  # unknown of an edited one in an older log
     return next((i for i in same if i not in gone), same[0] if same else None)
 
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from assistant.analysis.response_map import FEW
 from assistant.core.bounds import BATCH
-from assistant.core.commands import refuse_if_deterministic
 from assistant.core.errors import ExperimentError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
 from assistant.core.sla import number_text
+from assistant.core.submission import refuse_if_deterministic
 from strategies import (
     Choice,
     Configuration,

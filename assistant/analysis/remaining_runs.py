@@ -17,10 +17,9 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from assistant.core.commands import random_stream
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Interval, Term, TermForecast
-from assistant.core.run import Run, RunState
+from assistant.core.run import Run, RunState, random_stream
 from assistant.core.sla import Sla, cost_of
 from strategies import strategy_entry
 from strategies.data.learning_sample import LEARNT_RUNS

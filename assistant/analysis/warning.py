@@ -27,7 +27,6 @@ from assistant.analysis.forecast import (
 from assistant.analysis.forecast_features import LEAST_RUNS
 from assistant.analysis.paper_forecast import executed_runs, paper_forecast
 from assistant.analysis.recommendation import current_strategy, strategy_at_exploitation
-from assistant.core.commands import random_stream
 from assistant.core.events import (
     Alternative,
     BatchSuggested,
@@ -55,7 +54,7 @@ from assistant.core.forecast import (
     share_phrase,
 )
 from assistant.core.objective import Constraint, Measure
-from assistant.core.run import RunState
+from assistant.core.run import RunState, random_stream
 from strategies import Suggestion
 
 Basis: TypeAlias = Literal["paper", "forecast", "end", "nothing_feasible", "silent"]

@@ -9,12 +9,12 @@ import numpy as np
 
 from assistant.analysis.forecast import forecast
 from assistant.analysis.recommendation import batch_size, current_strategy
-from assistant.core import commands
-from assistant.core.commands import Keep, random_stream
+from assistant.core.commands import ChangeSla, ChangeSteering, Keep, WeighRegion, close_levels
 from assistant.core.errors import ExperimentError
-from assistant.core.events import Event, ExperimentReopened
+from assistant.core.events import ExperimentReopened
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import MOST_LEFT, Forecast, band_words, percent
+from assistant.core.run import random_stream
 from assistant.core.sla import Sla
 from strategies import Level, Suggestion, factors_of, find_regions, split
 
@@ -109,16 +109,14 @@ def apply_change(experiment: Experiment, now_s: float, change: SteeringChange) -
     after = reopened_if_finished(experiment, now_s)
     sla = changed_sla(after, change)
     if sla != after.sla:
-        after = after.supposing([commands.change_sla(after, sla, now_s)])
+        after = after.supposing(ChangeSla(sla).decide(after, now_s))
     keeps = change.exploitation == "keep"
     if change.strategy is not None or change.options or not keeps:
-        event: Event = commands.change_steering(
-            after, change.strategy, change.options, change.exploitation, now_s
-        )
-        after = after.supposing([event])
+        steering = ChangeSteering(change.strategy, change.options, change.exploitation)
+        after = after.supposing(steering.decide(after, now_s))
     for region, weight in change.weights:
-        after = after.supposing([commands.weigh_region(after, region, weight, now_s)])
-    return after.supposing(commands.close_levels(after, change.close, now_s))
+        after = after.supposing(WeighRegion(region, weight).decide(after, now_s))
+    return after.supposing(close_levels(after, change.close, now_s))
 
 
 def reopened_if_finished(experiment: Experiment, now_s: float) -> Experiment:

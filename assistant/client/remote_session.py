@@ -8,37 +8,30 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from functools import cache
 from typing import Any, Unpack
 
 from pydantic import TypeAdapter
 
 from assistant.analysis.experiment_state import ExecutionStatus
-from assistant.analysis.recommendation import KEPT_RUNS
 from assistant.client.api import ApiClient, HttpStore, OpenedAnswer, ServiceAnswer, path_part
 from assistant.client.worker import HttpLeaseSource, run_leased
 from assistant.core.codec import decode_event_object, encode_event
-from assistant.core.commands import Keep
+from assistant.core.commands import Command
 from assistant.core.errors import ExperimentError
 from assistant.core.events import (
-    Answer,
-    BatchSuggested,
     Event,
     RunCancelled,
-    RunCompleted,
     RunStopped,
-    RunSubmitted,
 )
 from assistant.core.experiment import Experiment
-from assistant.core.ports import Application, Clock, Executor, Result, SystemClock
+from assistant.core.ports import Application, Clock, Executor, SystemClock
 from assistant.core.run import Run, RunOutput
-from assistant.core.sla import AutoSteering, Sla, WarningPolicy
 from assistant.session.event_log import Listener
 from assistant.session.opening import ExperimentDescription, build_opened_event
-from assistant.session.session import ExperimentQueries
-from strategies import Level
+from assistant.session.session import ExperimentCommands
 
 
 class DecisionAnswer(ServiceAnswer):
@@ -49,10 +42,7 @@ class DecisionAnswer(ServiceAnswer):
     version: int
 
 
-_WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
-
-
-class RemoteSession(ExperimentQueries):
+class RemoteSession(ExperimentCommands):
     """Session that steers one experiment of a remote service over HTTP.
 
     Calls may come from several threads; each is atomic. ``known`` is an earlier state of the
@@ -127,168 +117,6 @@ class RemoteSession(ExperimentQueries):
                     self._take((event,))
             on_event(event)
 
-    # -- the loop ------------------------------------------------------------------------------
-
-    def initial_evaluation(self, n: int) -> BatchSuggested:
-        """Suggest up to ``n`` initial configurations as a batch."""
-        return self._suggest(n, "initial")
-
-    def suggest(self, n: int) -> BatchSuggested:
-        """Suggest a batch of up to ``n`` configurations, chosen by the strategy."""
-        return self._suggest(n, "next")
-
-    def confirm(self, n: int = KEPT_RUNS) -> BatchSuggested:
-        """Suggest a batch of up to ``n`` replicates that would confirm the recommendation."""
-        return self._suggest(n, "confirmation")
-
-    def _suggest(self, n: int, kind: str) -> BatchSuggested:
-        events = self._decide("/suggestions", {"n": n, "kind": kind})
-        with self._link.reading():
-            (batch,) = (event for event in events if isinstance(event, BatchSuggested))
-        return batch
-
-    def submit(
-        self,
-        batch: BatchSuggested,
-        keep: Iterable[int] | None = None,
-        edits: Mapping[int, Mapping[str, Level]] | None = None,
-    ) -> tuple[Run, ...]:
-        """Submit a batch's suggestions at the positions ``keep`` (from 0; None: all) as runs."""
-        body = {
-            "keep": None if keep is None else list(keep),
-            "edits": {str(position): dict(levels) for position, levels in (edits or {}).items()},
-        }
-        return self._submitted(self._decide(f"/batches/{batch.number}/submission", body))
-
-    def include(self, values: Mapping[str, Level], reason: str = "") -> Run:
-        """Submit one run of a configuration that the analyst has chosen."""
-        body = {"values": dict(values), "reason": reason}
-        runs = self._submitted(self._decide("/runs", body))
-        with self._link.reading():
-            return runs[0]
-
-    def replicate(
-        self, of: int | Mapping[str, Level], n: int = 1, reason: str = ""
-    ) -> tuple[Run, ...]:
-        """Submit ``n`` replicates of a run, given by its number or parameter values."""
-        body = {"of": of if isinstance(of, int) else dict(of), "n": n, "reason": reason}
-        return self._submitted(self._decide("/replicates", body))
-
-    def submit_baseline(self) -> Run | None:
-        """Submit the baseline configuration; return its run, or None without a baseline."""
-        self._decide("/baseline")
-        return self._experiment.baseline
-
-    def _submitted(self, events: Sequence[Event]) -> tuple[Run, ...]:
-        run_ids = [event.run_id for event in events if isinstance(event, RunSubmitted)]
-        return tuple(self._experiment.run(run_id) for run_id in run_ids)
-
-    # -- warnings ------------------------------------------------------------------------------
-
-    def answer_warning(
-        self, answer: Answer, exploitation: float | None = None, alternative: int | None = None
-    ) -> BatchSuggested | None:
-        """Answer the open warning, and return the batch that is suggested then, if any."""
-        body = {"answer": answer, "exploitation": exploitation, "alternative": alternative}
-        events = self._decide("/warning/answer", body)
-        return next((event for event in events if isinstance(event, BatchSuggested)), None)
-
-    # -- corrections ---------------------------------------------------------------------------
-
-    def change_strategy(
-        self,
-        strategy: str | None = None,
-        options: Mapping[str, Level] | None = None,
-        exploitation: float | Keep | None = "keep",
-    ) -> None:
-        """Change the strategy, its options or the exploitation level."""
-        option_values = None if options is None else dict(options)
-        self._decide(
-            "/steering",
-            {"strategy": strategy, "options": option_values, "exploitation": exploitation},
-        )
-
-    def weigh_region(self, region_id: int, weight: float) -> None:
-        """Set the weight of a region of good results (default 1) in exploiting suggestions."""
-        self._decide("/weights", {"region": region_id, "weight": weight})
-
-    def change_budget(self, sla: Sla) -> None:
-        """Replace the SLA (budget, deadline, cost limit and goal)."""
-        self._decide("/sla", asdict(sla))
-
-    def change_warning_policy(self, policy: WarningPolicy) -> None:
-        """Replace the warning policy, including the rules for regions."""
-        self._decide(
-            "/warning-policy", {"warning_policy": _WARNING_POLICY.dump_python(policy, mode="json")}
-        )
-
-    def reprioritise(self, run_id: int, priority: float) -> None:
-        """Set the priority of a waiting run (default 0, higher starts first)."""
-        self._decide(f"/runs/{run_id}", {"priority": priority}, method="PATCH")
-
-    def run_first(self, run_id: int) -> None:
-        """Give a waiting run the highest priority, so that it starts next."""
-        self._decide(f"/runs/{run_id}", {"priority": "first"}, method="PATCH")
-
-    def hold(self, run_id: int) -> None:
-        """Put a waiting run on hold until it is released."""
-        self._decide(f"/runs/{run_id}/hold")
-
-    def release(self, run_id: int) -> None:
-        """Release a held run, so that it may start again."""
-        self._decide(f"/runs/{run_id}/release")
-
-    def cancel(self, run_id: int, reason: str = "") -> None:
-        """Cancel a waiting or running run; one that never started uses none of the budget."""
-        self._decide(f"/runs/{run_id}/cancel", {"reason": reason})
-
-    def stop(self, run_id: int, reason: str = "", *, keep: bool = True) -> None:
-        """End a running run; with ``keep``, its last intermediate result becomes its result."""
-        self._decide(f"/runs/{run_id}/stop", {"reason": reason, "keep": keep})
-
-    def rate(self, run_id: int, good: bool | None) -> None:
-        """Rate the result of a run as good or bad, or withdraw the rating (None)."""
-        self._decide(f"/runs/{run_id}/rating", {"good": good})
-
-    def close_level(self, parameter: str, value: Level) -> None:
-        """Exclude a parameter's level from further suggestions, without changing past runs."""
-        self._change_level("close", parameter, value)
-
-    def reopen_level(self, parameter: str, value: Level) -> None:
-        """Allow a closed level of a parameter in suggestions again."""
-        self._change_level("reopen", parameter, value)
-
-    def add_level(self, parameter: str, value: Level) -> None:
-        """Add a level to a parameter."""
-        self._change_level("add", parameter, value)
-
-    def prefer_level(self, parameter: str, value: Level) -> None:
-        """Mark a parameter's level as preferred, so that more suggestions use it."""
-        self._change_level("prefer", parameter, value)
-
-    def unprefer_level(self, parameter: str, value: Level) -> None:
-        """Remove the preferred mark from a parameter's level."""
-        self._change_level("unprefer", parameter, value)
-
-    def _change_level(self, change: str, parameter: str, value: Level) -> None:
-        self._decide("/levels", {"change": change, "parameter": parameter, "value": value})
-
-    def exclude(self, condition: str) -> None:
-        """Exclude all configurations that meet a condition from further suggestions."""
-        self._decide("/exclusions", {"condition": condition})
-
-    def plan(self, levels: Mapping[str, Sequence[Level]]) -> None:
-        """Set the levels that the analyst plans to try, by parameter (Copper paper, 2.2)."""
-        self._decide("/plan", {"levels": {name: list(values) for name, values in levels.items()}})
-
-    def import_results(self, results: Iterable[Result], *, replicates: bool = False) -> int:
-        """Import earlier results, all or none, and return the number of new ones."""
-        rows = [
-            {"values": dict(values), "measures": dict(measures)} for values, measures in results
-        ]
-        events = self._decide("/import", {"results": rows, "replicates": replicates})
-        return sum(isinstance(event, RunCompleted) for event in events)
-
     # -- execution -----------------------------------------------------------------------------
 
     def run_queued(
@@ -315,23 +143,6 @@ class RemoteSession(ExperimentQueries):
             run_leased(leases, executor, changed, stop)
         finally:
             self._listeners.remove(hear)
-
-    def recover(self) -> int:
-        """Requeue the runs of a process that has died, and return their number."""
-        return len(self._decide("/recovery"))
-
-    def finish(self, reason: str) -> None:
-        """Finish the experiment, or raise ExperimentError if it is finished already."""
-        self._decide("/finish", {"reason": reason})
-
-    def reopen(self) -> None:
-        """Reopen a finished experiment, or raise ExperimentError if it is not finished."""
-        self._decide("/reopen")
-
-    def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
-        """Turn auto-steering on with these settings, or off if they are None."""
-        limits = None if auto_steering is None else asdict(auto_steering)
-        self._decide("/auto-steering", {"auto_steering": limits, "reason": reason})
 
     def start(self) -> None:
         """Allow workers to lease the experiment's runs from now on."""
@@ -361,19 +172,17 @@ class RemoteSession(ExperimentQueries):
             finally:
                 self._expected = None
 
-    # -- the wire ------------------------------------------------------------------------------
+    # -- decisions -----------------------------------------------------------------------------
 
-    def _decide(
-        self, path: str, body: dict[str, Any] | None = None, method: str = "POST"
-    ) -> tuple[Event, ...]:
-        """Send a decision, apply the resulting events, and return them."""
+    def decide(self, command: Command) -> tuple[Event, ...]:
+        """Let the service decide a command, apply the events, and return them.
+
+        Raises what the command raises there, and ServiceError if no reply comes.
+        """
+        path, body = _request(command)
         with self._lock:
-            try:
-                plain_body = json.loads(json.dumps(body, allow_nan=False))
-            except (TypeError, ValueError) as error:
-                raise ExperimentError(f"this cannot be sent to the service: {error}") from error
             answer = self._link.change(
-                method, self._path + path, plain_body, version=self._expected
+                command.route.method, self._path + path, body, version=self._expected
             )
             with self._link.reading():
                 decision = DecisionAnswer.model_validate(answer)
@@ -392,6 +201,23 @@ class RemoteSession(ExperimentQueries):
         for event in events:
             for listener in tuple(self._listeners):
                 listener(self._experiment, event)
+
+
+def _request(command: Command) -> tuple[str, Any]:
+    """Return the path and the body of a command's request, or raise ExperimentError."""
+    try:
+        fields = _adapter(type(command)).dump_python(command, mode="json", warnings=False)
+        fields = json.loads(json.dumps(fields, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ExperimentError(f"this cannot be sent to the service: {error}") from error
+    route = command.route
+    body = {name: value for name, value in fields.items() if f"{{{name}}}" not in route.path}
+    return route.path.format(**fields), body if route.body is None else body[route.body]
+
+
+@cache
+def _adapter(kind: type[Command]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def open_remote(

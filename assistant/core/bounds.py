@@ -3,10 +3,11 @@
 The settings models, the request bodies and the constructors of values all check these ranges.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from assistant.core.errors import SettingsError
@@ -117,3 +118,24 @@ MACHINES = Bound(1, 100_000)
 MACHINE_COUNTS = Bound(0, 100_000)
 GPUS = Bound(0, 1_024)
 GIBIBYTES = Bound(0.0, 2.0**23, above=True)
+
+
+# -- types of fields in commands and requests ------------------------------------------------------
+
+Text = Annotated[str, Field(max_length=4000)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+LevelValue = bool | int | float | Annotated[str, Field(max_length=1000)]
+LevelValues = Annotated[Mapping[Name, LevelValue], Field(max_length=1000)]
+Count = Annotated[int, BATCH]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Moment = Annotated[float, MOMENT_S]
+Share = Annotated[float, Field(ge=0, le=1)]
+Priority = Annotated[  # the command refuses what is beyond, with the sentence of every shell
+    float,
+    Field(
+        allow_inf_nan=False,
+        json_schema_extra={"minimum": PRIORITY.low, "maximum": PRIORITY.high},
+    ),
+]
+Position = Annotated[int, Field(ge=0, le=10**9)]
+PositiveNumber = Annotated[int, Field(ge=1, le=10**9)]

@@ -1,652 +1,576 @@
-"""Commands: pure functions that turn a decision of the analyst into events of an experiment.
+"""Commands: one frozen value for each decision of a person, an agent or a client.
 
-Each function returns the events to record, or raises an error with one sentence. The session
-stores and applies the events. Nothing here touches a clock, a store or an executor.
+`Command.decide` turns the command into the events to record, or raises an error with one sentence.
+It is a pure function: the session stores and applies the events. The fields of a command are the
+body of its request (`Command.route`), so a session, the service and its clients need no code of
+their own for it. Commands that also need an analysis are in `assistant.session.commands`.
 """
 
 from __future__ import annotations
 
 import math
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
+from pydantic import Field
 
-from assistant.core.bounds import BATCH, PRIORITY
+from assistant.core.bounds import (
+    PRIORITY,
+    REGION_WEIGHT,
+    Count,
+    LevelValue,
+    LevelValues,
+    Name,
+    Position,
+    PositiveNumber,
+    Priority,
+    Share,
+    Text,
+)
 from assistant.core.errors import (
     ExperimentError,
     ImpossibleValueError,
-    ObjectiveError,
     SettingsError,
     VersionConflictError,
 )
 from assistant.core.events import (
-    Alternative,
-    Answer,
     AutoSteeringChanged,
-    BatchSuggested,
     BudgetChanged,
     Event,
     ExperimentDeleted,
+    ExperimentFinished,
     ExperimentRenamed,
+    ExperimentReopened,
     ExperimentTagged,
     ExperimentUndeleted,
     PlanSubmitted,
     RunCancelled,
-    RunCompleted,
     RunFailed,
     RunHeld,
     RunPrioritised,
     RunRated,
     RunReleased,
-    RunStarted,
+    RunReturned,
     RunStopped,
-    RunSubmitted,
     SpaceChanged,
     SteeringChanged,
-    WarningAnswered,
     WarningPolicyChanged,
 )
 from assistant.core.experiment import Experiment
-from assistant.core.objective import Measure, Objective, finite
-from assistant.core.ports import ExecutionResult, Result
-from assistant.core.run import Outcome, Run, RunState, Source
-from assistant.core.sla import AutoSteering, Sla, Steering, WarningPolicy, number_text
-from strategies import (
-    Configuration,
-    Exclusion,
-    Knowledge,
-    Level,
-    find_regions,
-    make_strategy,
-    region_index,
+from assistant.core.ports import ExecutionResult
+from assistant.core.run import Run, RunState
+from assistant.core.sla import AutoSteering, Sla, Steering, WarningPolicy
+from assistant.core.submission import (
+    PastResult,
+    RunRequest,
+    assess_completion,
+    import_results,
+    refuse_if_finished,
+    replicate_requests,
+    requests_from_batch,
+    submit_runs,
 )
-
-_PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
-
-
-def random_stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
-    """Return the seed sequence of one batch, run, warning or forecast, equal in every replay."""
-    return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
-
-
-_SOURCES: Mapping[str, Source] = {"initial": "initial", "confirmation": "replicate"}
+from strategies import Exclusion, Level, find_regions, make_strategy, region_index
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Request to run one configuration, with its origin and reason."""
+class Route:
+    """Request of a command, under the path of the experiment; ``{name}`` in it is a field.
 
-    configuration: Configuration
-    source: Source
-    reason: str
-    batch: int | None = None
-
-
-def knowledge_before_results(knowledge: Knowledge) -> Knowledge:
-    """Return the knowledge without its results, the input for choosing the initial runs.
-
-    The baseline run may have ended by then, but one result is not enough to learn from.
+    The other fields are the body; with ``body`` that field alone is the whole body.
     """
-    return Knowledge(knowledge.space, pending=knowledge.taken)
+
+    path: str
+    method: Literal["POST", "PATCH"] = "POST"
+    body: str | None = None
 
 
-def requests_from_batch(
-    experiment: Experiment,
-    batch: BatchSuggested,
-    keep: Iterable[int] | None,
-    edits: Mapping[int, Mapping[str, Level]],
-) -> tuple[RunRequest, ...]:
-    """Return run requests for the suggestions of a batch at positions ``keep`` (None for all).
+class Command(ABC):
+    """Decision on an experiment: its fields, its events and its request."""
 
-    ``edits`` has changed levels by position; an edited position is always included.
+    __slots__ = ()
+    route: ClassVar[Route]
 
-    Raises:
-        ExperimentError: a position that the batch does not have.
-        StrategyError: an edit outside the space, or an excluded combination.
+    @abstractmethod
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the events of the decision; none if it changes nothing.
+
+        ``now_s`` is in seconds since 1970-01-01 UTC. Raises AssistantError, StrategyError: the
+        decision is refused.
+        """
+
+
+# -- submission ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitBatch(Command):
+    """Submit all or some suggestions of a batch as runs, with edits; this rejects the others.
+
+    ``keep`` are positions from 0 (None for all); ``edits`` has changed levels by position, which
+    include the suggestion.
     """
-    positions = set(range(len(batch.suggestions)) if keep is None else keep) | set(edits)
-    for position in positions:
-        if type(position) is not int:
-            raise ExperimentError(f"a position in a batch is a whole number, not {position!r}")
-    for position in sorted(positions):
-        if not 0 <= position < len(batch.suggestions):
+
+    number: PositiveNumber
+    keep: Annotated[Sequence[Position], Field(max_length=1000)] | None = None
+    edits: Mapping[int, LevelValues] = field(default_factory=dict)
+
+    route = Route("/batches/{number}/submission")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the events that submit the runs."""
+        batches = experiment.batches
+        if not 1 <= self.number <= len(batches):
+            raise ExperimentError(f"there is no batch {self.number}; the latest is {len(batches)}")
+        batch = batches[self.number - 1]
+        requests = requests_from_batch(experiment, batch, self.keep, self.edits)
+        return submit_runs(experiment, requests, now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class IncludeRun(Command):
+    """Submit one run of a configuration that the user has chosen."""
+
+    values: LevelValues
+    reason: Text = ""
+
+    route = Route("/runs")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that submits the run."""
+        configuration = experiment.space.from_values(self.values)
+        experiment.space.check(configuration)
+        reason = self.reason or "the analyst's own"
+        return submit_runs(experiment, [RunRequest(configuration, "analyst", reason)], now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicateRun(Command):
+    """Submit replicates (repeat runs) of a configuration that already has a run.
+
+    ``of`` is the number of a run, or values by parameter.
+    """
+
+    of: PositiveNumber | LevelValues
+    n: Count = 1
+    reason: Text = ""
+
+    route = Route("/replicates")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the events that submit the replicates."""
+        requests = replicate_requests(experiment, self.of, self.n, self.reason)
+        return submit_runs(experiment, requests, now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitBaseline(Command):
+    """Submit a run of the baseline configuration, unless it already has one."""
+
+    route = Route("/baseline")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that submits the baseline; none without a baseline."""
+        baseline = experiment.opened.baseline
+        if baseline is None or experiment.baseline is not None:
+            return ()
+        request = RunRequest(baseline, "baseline", "the current configuration")
+        return submit_runs(experiment, [request], now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResults(Command):
+    """Import earlier results, all or none; they do not count against the budget.
+
+    ``replicates`` says whether other measures of a configuration that has a run are a replicate; a
+    result with a new measure ``seed`` always is one.
+    """
+
+    results: Sequence[PastResult]
+    replicates: bool = False
+
+    route = Route("/import")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the events of the results that are new."""
+        return import_results(experiment, self.results, self.replicates, now_s)
+
+
+# -- the queue -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritiseRun(Command):
+    """Set the priority of a waiting run; it applies from the next lease on.
+
+    The default is 0, higher starts earlier; ``first`` starts it before all others.
+    """
+
+    run: PositiveNumber
+    priority: Priority | Literal["first"]
+
+    route = Route("/runs/{run}", "PATCH")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that sets the priority."""
+        priority = self.priority
+        if priority == "first":
+            others = (run.priority for run in experiment.waiting if run.id != self.run)
+            priority = math.floor(max(others, default=0.0)) + 1.0
+        if priority not in PRIORITY:
+            raise ImpossibleValueError(f"a priority must be {PRIORITY}, not {priority}")
+        _waiting(experiment, self.run, "be given another priority")
+        return (RunPrioritised(now_s, self.run, float(priority)),)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRun(Command):
+    """Put a waiting run on hold until it is released."""
+
+    run: PositiveNumber
+
+    route = Route("/runs/{run}/hold")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that holds the run; none if it is held already."""
+        run = _waiting(experiment, self.run, "be held")
+        return () if run.held else (RunHeld(now_s, run.id),)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRun(Command):
+    """Release a run on hold, so that it may start again."""
+
+    run: PositiveNumber
+
+    route = Route("/runs/{run}/release")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that releases the run; none if it is not held."""
+        run = _waiting(experiment, self.run, "be released")
+        return (RunReleased(now_s, run.id),) if run.held else ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRun(Command):
+    """Cancel a waiting or running run; one that never started uses none of the budget."""
+
+    run: PositiveNumber
+    reason: Text = ""
+
+    route = Route("/runs/{run}/cancel")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that cancels the run; none if it is cancelled already."""
+        run = experiment.run(self.run)
+        if run.state is RunState.CANCELLED:
+            return ()
+        if run.state in OVER:
+            raise ExperimentError(f"run {run.id} has {run.state} already; it cannot be cancelled")
+        return (RunCancelled(now_s, run.id, self.reason or "the analyst cancelled it"),)
+
+
+@dataclass(frozen=True, slots=True)
+class StopRun(Command):
+    """Stop a running run; with ``keep``, its last intermediate result becomes its result.
+
+    Without ``keep`` it is cancelled.
+    """
+
+    run: PositiveNumber
+    keep: bool = True
+    reason: Text = ""
+
+    route = Route("/runs/{run}/stop")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that ends the run; none if it is stopped already.
+
+        Raises ExperimentError: it is not running, or it has no intermediate result that can be
+        assessed.
+        """
+        if not self.keep:
+            return CancelRun(self.run, self.reason).decide(experiment, now_s)
+        run = experiment.run(self.run)
+        if run.stopped is not None:
+            return ()
+        if run.state is not RunState.RUNNING or run.started_s is None:
             raise ExperimentError(
-                f"batch {batch.number} has no suggestion at position {position}; "
-                f"it has {len(batch.suggestions)}, counted from 0"
+                f"run {run.id} is {run.state}; only a running run can be stopped with its result"
             )
-    requests = []
-    for position in sorted(positions):
-        suggestion = batch.suggestions[position]
-        configuration = suggestion.configuration
-        source = _SOURCES.get(suggestion.kind, "suggested")
-        reason = suggestion.reason
-        if edits.get(position):
-            values = {**experiment.space.values(configuration), **edits[position]}
-            edited = experiment.space.from_values(values)
-            if edited != configuration:
-                configuration, source = edited, "edited"
-                reason = edited_reason(position, batch.number, edits[position])
-        requests.append(RunRequest(configuration, source, reason, batch.number))
-    return tuple(requests)
-
-
-_EDITED = re.compile(r"suggestion (\d+) of batch (\d+), changed to ", re.ASCII)
-
-
-def edited_reason(position: int, batch: int, edit: Mapping[str, Level]) -> str:
-    """Return the reason text of a run whose suggestion was edited by the analyst."""
-    return f"suggestion {position + 1} of batch {batch}, changed to {_values_text(edit)}"
-
-
-def edited_from(reason: str) -> tuple[int, int] | None:
-    """Parse a reason text into position (from 0) and batch of the suggestion, or return None.
-
-    >>> edited_from(edited_reason(2, 5, {"x": 1})), edited_from("the analyst's own")
-    ((2, 5), None)
-    """
-    match = _EDITED.match(reason)
-    return None if match is None else (int(match[1]) - 1, int(match[2]))
-
-
-def submit_runs(
-    experiment: Experiment, requests: Sequence[RunRequest], now_s: float
-) -> tuple[RunSubmitted, ...]:
-    """Return the events that submit all requested runs, or raise if any of them is refused.
-
-    Raises:
-        ExperimentError: the experiment is finished, over budget or over its cost limit, or a
-            configuration has a run already and is no replicate.
-        StrategyError: a configuration that is not allowed (any more).
-    """
-    refuse_if_finished(experiment)
-    charged = sum(request.source != "imported" for request in requests)
-    if charged and experiment.sla.is_spent(experiment.cost):
-        raise ExperimentError(cost_is_spent(experiment))
-    remaining = experiment.remaining_runs
-    if remaining is not None and charged > remaining:
-        raise ExperimentError(
-            f"the budget of {experiment.sla.max_runs} runs leaves {remaining}, "
-            f"and {charged} were submitted; submit fewer"
-        )
-    run_ids = {
-        run.configuration: run.id
-        for run in experiment.runs
-        if run.state is not RunState.CANCELLED  # a cancelled configuration may be submitted again
-    }
-    events: list[RunSubmitted] = []
-    for run_id, request in enumerate(requests, len(experiment.runs) + 1):
-        if request.configuration in run_ids and request.source not in _REPEATED:
-            values = _values_text(experiment.space.values(request.configuration))
+        if run.reported is None:
             raise ExperimentError(
-                f"{values} is run {run_ids[request.configuration]} already; "
-                "choose another configuration, or repeat that run"
+                f"run {run.id} has no intermediate result yet, so there is nothing to keep; cancel "
+                "it, or wait for an intermediate result"
             )
-        if request.source != "imported":
-            experiment.space.check(request.configuration)
-        run_ids.setdefault(request.configuration, run_id)
-        sequence = random_stream(experiment.opened.seed, "run", run_id)
-        seed = int(sequence.generate_state(1, np.uint32)[0])
-        events.append(
-            RunSubmitted(
-                now_s,
-                run_id,
-                request.configuration,
-                request.source,
-                seed,
-                request.reason,
-                request.batch,
-            )
-        )
-    return tuple(events)
-
-
-def cost_is_spent(experiment: Experiment) -> str:
-    """Return the error message for an experiment whose cost limit is used up."""
-    sla, spent = experiment.sla, experiment.cost
-    used = "" if sla.tariff is None else f" ({sla.tariff.amount(spent)} so far)"
-    return f"the cost limit of {sla.cost_text} is used up{used}; set a higher limit to continue"
-
-
-_REPEATED = ("replicate", "imported")
-
-
-def replicate_requests(
-    experiment: Experiment, of: int | Mapping[str, Level], n: int, reason: str
-) -> tuple[RunRequest, ...]:
-    """Return ``n`` requests that repeat a run, given by its number or its values.
-
-    Raises:
-        ExperimentError: there is no such run, ``n`` is below 1, or results are deterministic and
-            one is there already.
-        StrategyError: a value outside the space.
-    """
-    if type(n) is not int or n < 1:
-        raise ExperimentError(f"a run is repeated a whole number of times from 1 on, not {n!r}")
-    BATCH.check("the number of replicates", n)
-    if isinstance(of, Mapping):
-        configuration = experiment.space.from_values(of)
-        runs = [run for run in experiment.runs if run.configuration == configuration]
-        if not runs:
+        lasted_s = max(0.0, now_s - run.started_s)
+        result = ExecutionResult(run.id, run.reported, None, lasted_s)
+        judged = assess_completion(experiment, result, now_s)
+        if isinstance(judged, RunFailed):
             raise ExperimentError(
-                f"{_values_text(of)} has no run that could be repeated; include it first"
+                f"the intermediate result of run {run.id} is invalid: {judged.failure}; cancel it, "
+                "or let it continue"
             )
-        first = runs[0]
-    else:
-        first = experiment.run(of)
-    if first.failure is None or experiment.summary(first) is not None:
-        refuse_if_deterministic(experiment)
-    reason = reason or f"run {first.id} again"
-    return (RunRequest(first.configuration, "replicate", reason),) * n
+        return (RunStopped(now_s, run.id, judged.outcome, lasted_s, self.reason),)
 
 
-def refuse_if_deterministic(experiment: Experiment) -> None:
-    """Raise ExperimentError if the application is deterministic, as replicates are useless."""
-    if experiment.opened.deterministic:
-        raise ExperimentError(
-            f"the application '{experiment.opened.application}' returns the same result for the "
-            "same configuration every time; a replicate would add no information"
-        )
+@dataclass(frozen=True, slots=True)
+class RateRun(Command):
+    """Rate the result of a run as good or bad, or withdraw the rating."""
+
+    run: PositiveNumber
+    good: bool | None
+
+    route = Route("/runs/{run}/rating")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that rates the run, or raise ExperimentError if it is not completed."""
+        run = experiment.run(self.run)
+        if run.state is not RunState.COMPLETED:
+            raise ExperimentError(f"run {run.id} is {run.state}; only a completed run can be rated")
+        return (RunRated(now_s, run.id, self.good),)
 
 
-def import_results(
-    experiment: Experiment, results: Iterable[Result], replicates: bool, now_s: float
-) -> tuple[Event, ...]:
-    """Return the events that import earlier results as completed runs.
+@dataclass(frozen=True, slots=True)
+class RecoverRuns(Command):
+    """Return running runs without a lease, whose process has ended, to the queue."""
 
-    A result with the same measures as a stored run is skipped. So is another result of a
-    configuration that has a run, unless ``replicates`` is true or its measure ``seed`` is new.
+    route = Route("/recovery")
 
-    Raises:
-        StrategyError: a value outside the space.
-        ObjectiveError: a measure that the objective needs is missing.
-    """
-    measures_of: dict[Configuration, list[Mapping[str, Measure]]] = {}
-    for run in experiment.runs:
-        measures = {} if run.outcome is None else run.outcome.measures
-        measures_of.setdefault(run.configuration, []).append(measures)
-    requests, measured = [], []
-    for values, raw_measures in results:
-        configuration = experiment.space.from_values(values)
-        measures = {name: finite(value) for name, value in raw_measures.items()}
-        experiment.opened.objective.assess(measures)
-        earlier = measures_of.setdefault(configuration, [])
-        if measures in earlier or (
-            earlier and not replicates and not _is_other_seed(measures, earlier)
-        ):
-            continue
-        earlier.append(measures)
-        requests.append(RunRequest(configuration, "imported", "an earlier result"))
-        measured.append(measures)
-    events: list[Event] = []
-    for submitted, measures in zip(submit_runs(experiment, requests, now_s), measured, strict=True):
-        completion = ExecutionResult(submitted.run_id, measures, None, 0.0)
-        judged = assess_completion(experiment, completion, now_s)
-        events += [submitted, RunStarted(now_s, submitted.run_id), judged]
-    return tuple(events)
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the events that return the runs of the session's own process."""
+        lost = [run for run in experiment.runs_in(RunState.RUNNING) if not run.token]
+        why = "the process that executed it has ended"
+        return tuple(RunReturned(now_s, run.id, why) for run in lost)
 
 
-def _is_other_seed(
-    measures: Mapping[str, Measure], earlier: Sequence[Mapping[str, Measure]]
-) -> bool:
-    seeds = [other.get("seed") for other in earlier]
-    return measures.get("seed") is not None and measures["seed"] not in seeds and None not in seeds
-
-
-def assess_completion(
-    experiment: Experiment, completion: ExecutionResult, now_s: float
-) -> RunCompleted | RunFailed:
-    """Return the event that ends a run: RunCompleted if its result is valid, else RunFailed."""
-    return assess_measures(
-        experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
-    )
-
-
-def assess_measures(
-    objective: Objective, limit_s: float | None, completion: ExecutionResult, now_s: float
-) -> RunCompleted | RunFailed:
-    """Return RunCompleted for a finished run with valid measures, otherwise RunFailed.
-
-    A run that took longer than ``limit_s`` seconds has failed, whatever it measured.
-    """
-    failure = completion.failure
-    if failure is None and limit_s is not None and completion.duration_s > limit_s:
-        failure = (
-            f"it took {number_text(round(completion.duration_s, 3))} s, and the run limit is "
-            f"{number_text(limit_s)} s"
-        )
-    if completion.measures is not None and failure is None:
-        try:
-            assessment = objective.assess(completion.measures)
-        except ObjectiveError as error:
-            failure = str(error)
-        else:
-            outcome = Outcome(
-                completion.measures,
-                assessment.value,
-                assessment.quality,
-                assessment.feasible,
-                assessment.violation,
-                assessment.second_value,
-                assessment.second,
-            )
-            return RunCompleted(now_s, completion.run_id, outcome, completion.duration_s)
-    return RunFailed(
-        now_s, completion.run_id, failure or "the run gave no measures", completion.duration_s
-    )
-
+# -- steering --------------------------------------------------------------------------------------
 
 Keep = Literal["keep"]
 """Value of an exploitation level that keeps the present one; None means no split."""
 
 
-def change_steering(
-    experiment: Experiment,
-    strategy: str | None,
-    options: Mapping[str, Level] | None,
-    exploitation: float | Keep | None,
-    now_s: float,
-) -> SteeringChanged:
-    """Return the event that changes strategy, options or exploitation level.
+@dataclass(frozen=True, slots=True)
+class ChangeSteering(Command):
+    """Change the strategy, its options or the exploitation level.
 
     A strategy or options that are None stay as they are; other options of another strategy are
     dropped.
-
-    Raises:
-        StrategyError: an unknown strategy or option.
-        SettingsError: an exploitation level outside 0 to 1.
     """
-    refuse_if_finished(experiment)
-    present = experiment.steering
-    name = strategy or present.strategy
-    present_options = dict(present.options) if name == present.strategy else {}
-    merged_options = {**present_options, **(options or {})}
-    make_strategy(name, **merged_options)
-    level = present.exploitation if exploitation == "keep" else exploitation
-    return SteeringChanged(now_s, Steering(name, merged_options, level, present.weights))
+
+    strategy: Name | None = None
+    options: LevelValues | None = None
+    exploitation: Share | Keep | None = "keep"
+
+    route = Route("/steering")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[SteeringChanged]:
+        """Return the event that changes the steering.
+
+        Raises:
+            StrategyError: an unknown strategy or option.
+            SettingsError: an exploitation level outside 0 to 1.
+        """
+        refuse_if_finished(experiment)
+        present = experiment.steering
+        name = self.strategy or present.strategy
+        present_options = dict(present.options) if name == present.strategy else {}
+        merged_options = {**present_options, **(self.options or {})}
+        make_strategy(name, **merged_options)
+        level = present.exploitation if self.exploitation == "keep" else self.exploitation
+        return (SteeringChanged(now_s, Steering(name, merged_options, level, present.weights)),)
 
 
-def rate_run(experiment: Experiment, run_id: int, good: bool | None, now_s: float) -> RunRated:
-    """Return the event that rates a completed run; raise ExperimentError for any other run."""
-    run = experiment.run(run_id)
-    if run.state is not RunState.COMPLETED:
-        raise ExperimentError(f"run {run_id} is {run.state}; only a completed run can be rated")
-    return RunRated(now_s, run_id, good)
+@dataclass(frozen=True, slots=True)
+class WeighRegion(Command):
+    """Set the weight (default 1) of a region of good results in exploiting suggestions."""
 
+    region: PositiveNumber
+    weight: Annotated[float, REGION_WEIGHT]
 
-def close_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
-    """Return the event that closes a parameter level, so that no new suggestion uses it."""
-    refuse_if_finished(experiment)
-    space = experiment.space.closing(parameter, value)
-    space.check_not_empty()
-    return SpaceChanged(now_s, space, f"{parameter}={value} closed")
+    route = Route("/weights")
 
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[SteeringChanged]:
+        """Return the event that sets the weight.
 
-def reopen_level(
-    experiment: Experiment, parameter: str, value: Level, now_s: float
-) -> SpaceChanged:
-    """Return the event that reopens a closed parameter level for new suggestions."""
-    refuse_if_finished(experiment)
-    space = experiment.space.reopening(parameter, value)
-    return SpaceChanged(now_s, space, f"{parameter}={value} reopened")
-
-
-def add_level(experiment: Experiment, parameter: str, value: Level, now_s: float) -> SpaceChanged:
-    """Return the event that adds a level to a parameter."""
-    refuse_if_finished(experiment)
-    space = experiment.space.with_level(parameter, value)
-    return SpaceChanged(now_s, space, f"{parameter}={value} added")
-
-
-def prefer_level(
-    experiment: Experiment, parameter: str, value: Level, now_s: float
-) -> SpaceChanged:
-    """Return the event that marks a level as preferred, to be used in more suggestions."""
-    refuse_if_finished(experiment)
-    space = experiment.space.preferring(parameter, value)
-    return SpaceChanged(now_s, space, f"{parameter}={value} preferred")
-
-
-def unprefer_level(
-    experiment: Experiment, parameter: str, value: Level, now_s: float
-) -> SpaceChanged:
-    """Return the event that removes the preferred mark from a level."""
-    refuse_if_finished(experiment)
-    space = experiment.space.unpreferring(parameter, value)
-    return SpaceChanged(now_s, space, f"{parameter}={value} no longer preferred")
-
-
-def exclude_combinations(experiment: Experiment, condition: str, now_s: float) -> SpaceChanged:
-    """Return the event that excludes all parameter combinations that meet a condition."""
-    refuse_if_finished(experiment)
-    space = experiment.space.excluding(Exclusion.parse(condition))
-    space.check_not_empty()
-    return SpaceChanged(now_s, space, f"excluded: {condition}")
-
-
-def submit_plan(
-    experiment: Experiment, levels: Mapping[str, Sequence[Level]], now_s: float
-) -> PlanSubmitted:
-    """Return the event that records which levels of each parameter the analyst plans to try.
-
-    Raises:
-        StrategyError: an unknown parameter or level.
-        SettingsError: a parameter without a level.
-    """
-    refuse_if_finished(experiment)
-    planned_levels: dict[str, tuple[Level, ...]] = {}
-    for name, values in levels.items():
-        parameter = experiment.space.parameter(name)
-        if not values:
-            raise SettingsError(f"the plan names no level of '{name}'; name at least one")
-        planned_levels[name] = tuple(
-            parameter.levels[parameter.level_id(value)] for value in values
+        Raises:
+            ExperimentError: there is no such region, or no exploitation level is set.
+            SettingsError: the weight is not a number from 0 on.
+        """
+        refuse_if_finished(experiment)
+        present, rule = experiment.steering, experiment.warning_policy.regions
+        if present.exploitation is None:
+            raise ExperimentError(
+                "no exploitation level is set, so weights of regions have no effect; set an "
+                "exploitation level first"
+            )
+        regions = find_regions(experiment.knowledge, rule)
+        matches = [region for region in regions if region.id == self.region]
+        if not matches:
+            there = f"regions are numbered 1 to {len(regions)}" if regions else "there is none yet"
+            raise ExperimentError(f"there is no region {self.region}; {there}")
+        space = experiment.space
+        other_weights = tuple(
+            (at, region_weight)
+            for at, region_weight in present.weights
+            if region_index(at, regions, space, rule.radius) != regions.index(matches[0])
         )
-    return PlanSubmitted(now_s, planned_levels)
+        weighted = ((matches[0].best.configuration, self.weight),) if self.weight != 1 else ()
+        return (SteeringChanged(now_s, replace(present, weights=(*other_weights, *weighted))),)
 
 
-MOST_CHARACTERS = 200  # of the name of an experiment, or of one tag
-MOST_TAGS = 50
+@dataclass(frozen=True, slots=True)
+class ChangeSla(Command):
+    """Replace the whole SLA: limits on runs, time and cost, and the goal."""
+
+    sla: Sla
+
+    route = Route("/sla", body="sla")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[BudgetChanged]:
+        """Return the event that replaces the SLA.
+
+        Raises SettingsError: not an Sla, or its goal is missing although warnings use the forecast.
+        """
+        refuse_if_finished(experiment)
+        if not isinstance(self.sla, Sla):
+            raise SettingsError(f"the SLA must be an Sla, not {self.sla!r}")
+        experiment.warning_policy.warns_by_forecast(self.sla)
+        return (BudgetChanged(now_s, self.sla),)
 
 
-def rename_experiment(experiment: Experiment, name: str, now_s: float) -> ExperimentRenamed | None:
-    """Return the event that gives another name; None if it has that name."""
-    name = _label("the name of an experiment", name)
-    return None if name == experiment.opened.name else ExperimentRenamed(now_s, name)
+@dataclass(frozen=True, slots=True)
+class ChangeWarningPolicy(Command):
+    """Replace the warning policy: the rules for warnings, regions and pending runs."""
+
+    warning_policy: WarningPolicy
+
+    route = Route("/warning-policy")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that replaces the warning policy.
+
+        Raises SettingsError: not a WarningPolicy, or the forecast shall warn and there is no goal.
+        """
+        refuse_if_finished(experiment)
+        if not isinstance(self.warning_policy, WarningPolicy):
+            raise SettingsError(f"a warning policy is a WarningPolicy, not {self.warning_policy!r}")
+        self.warning_policy.warns_by_forecast(experiment.sla)
+        return (WarningPolicyChanged(now_s, self.warning_policy),)
 
 
-def tag_experiment(
-    experiment: Experiment, add: Sequence[str], remove: Sequence[str], now_s: float
-) -> ExperimentTagged | None:
-    """Return the event that adds and removes tags; None if that changes nothing.
+@dataclass(frozen=True, slots=True)
+class ChangeAutoSteering(Command):
+    """Turn auto-steering on with these settings, or off (null); it acts only on an active queue."""
 
-    Raises ExperimentError: a tag that is empty or too long, or one to remove that is not there.
+    auto_steering: AutoSteering | None
+    reason: Text = ""
+
+    route = Route("/auto-steering")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that turns auto-steering on or off; none if it is off already.
+
+        Raises:
+            ExperimentError: the experiment is finished, or its SLA has no limit to end it.
+            SettingsError: ``auto_steering`` is not an AutoSteering.
+        """
+        refuse_if_finished(experiment)
+        settings = self.auto_steering
+        if settings is None and experiment.auto_steering is None:
+            return ()
+        if settings is not None and not isinstance(settings, AutoSteering):
+            raise SettingsError(f"auto-steering must be an AutoSteering, not {settings!r}")
+        if settings is not None and not experiment.sla.is_limited:
+            raise ExperimentError(
+                "a sweep without a budget of runs, a deadline or a cost limit would not end by "
+                "itself; set one first"
+            )
+        return (AutoSteeringChanged(now_s, settings, self.reason),)
+
+
+# -- the space -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLevel(Command):
+    """Close, reopen, add, prefer or unprefer one level of a parameter.
+
+    New suggestions use no closed level, and use preferred levels more often; past runs stay.
     """
-    for tag in remove:
-        if tag not in experiment.tags:
-            present = ", ".join(experiment.tags) or "none"
-            raise ExperimentError(f"there is no tag '{tag}' to remove; the tags are: {present}")
-    tags = dict.fromkeys(tag for tag in experiment.tags if tag not in remove)
-    tags |= dict.fromkeys(_label("a tag", tag) for tag in add)
-    if len(tags) > MOST_TAGS:
-        raise ExperimentError(f"an experiment has at most {MOST_TAGS} tags; remove some")
-    return None if tuple(tags) == experiment.tags else ExperimentTagged(now_s, tuple(tags))
+
+    change: Literal["close", "reopen", "add", "prefer", "unprefer"]
+    parameter: Name
+    value: LevelValue
+
+    route = Route("/levels")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that changes the space."""
+        refuse_if_finished(experiment)
+        space = experiment.space
+        change, words = {
+            "close": (space.closing, "closed"),
+            "reopen": (space.reopening, "reopened"),
+            "add": (space.with_level, "added"),
+            "prefer": (space.preferring, "preferred"),
+            "unprefer": (space.unpreferring, "no longer preferred"),
+        }[self.change]
+        changed = change(self.parameter, self.value)
+        if self.change == "close":
+            changed.check_not_empty()
+        return (SpaceChanged(now_s, changed, f"{self.parameter}={self.value} {words}"),)
 
 
-def _label(subject: str, text: str) -> str:
-    stripped = text.strip()
-    if not stripped or len(stripped) > MOST_CHARACTERS or not stripped.isprintable():
-        raise ExperimentError(
-            f"{subject} has 1 to {MOST_CHARACTERS} printable characters, not {text[:40]!r}"
-        )
-    return stripped
+@dataclass(frozen=True, slots=True)
+class ExcludeConfigurations(Command):
+    """Exclude all configurations that meet a condition from further suggestions.
 
-
-def delete_experiment(experiment: Experiment, now_s: float) -> ExperimentDeleted:
-    """Return the event that deletes an experiment, so that lists leave it out.
-
-    Raises ExperimentError: it is deleted already, or runs are running.
+    The condition is such as ``nodes > 4 and mode == 'fast'``.
     """
-    name = experiment.opened.experiment_id
-    if experiment.is_deleted:
-        raise ExperimentError(f"experiment '{name}' is deleted already")
-    n = len(experiment.runs_in(RunState.RUNNING))
-    if n:
-        raise ExperimentError(
-            f"{'1 run is' if n == 1 else f'{n} runs are'} running in experiment '{name}'; wait, or "
-            "cancel with copperline queue --cancel, then delete it"
-        )
-    return ExperimentDeleted(now_s)
+
+    condition: Annotated[str, Field(min_length=1, max_length=4000)]
+
+    route = Route("/exclusions")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that changes the space."""
+        refuse_if_finished(experiment)
+        space = experiment.space.excluding(Exclusion.parse(self.condition))
+        space.check_not_empty()
+        return (SpaceChanged(now_s, space, f"excluded: {self.condition}"),)
 
 
-def undelete_experiment(experiment: Experiment, now_s: float) -> ExperimentUndeleted:
-    """Return the event that undoes a deletion, or raise ExperimentError if there is none."""
-    if not experiment.is_deleted:
-        raise ExperimentError(f"experiment '{experiment.opened.experiment_id}' is not deleted")
-    return ExperimentUndeleted(now_s)
+@dataclass(frozen=True, slots=True)
+class SubmitPlan(Command):
+    """Set the levels that the user plans to try (Copper paper, 2.2); none withdraws the plan."""
 
+    levels: Annotated[
+        Mapping[Name, Annotated[Sequence[LevelValue], Field(max_length=10_000)]],
+        Field(max_length=1000),
+    ]
 
-def refuse_if_finished(experiment: Experiment) -> None:
-    """Raise ExperimentError if the experiment is finished."""
-    if experiment.finished is not None:
-        raise ExperimentError(
-            f"experiment '{experiment.opened.experiment_id}' is finished "
-            f"({experiment.finished.reason}); open a new one"
-        )
+    route = Route("/plan")
 
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that sets the plan.
 
-def _values_text(values: Mapping[str, Level]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-def answer_warning(
-    experiment: Experiment,
-    reply: Answer,
-    exploitation: float | None,
-    alternative: int | None,
-    now_s: float,
-) -> tuple[WarningAnswered, Alternative | None]:
-    """Return the event that answers the open warning, and the accepted alternative or None.
-
-    A warning by the paper's rule proposes an exploitation level. A warning by the forecast proposes
-    alternatives; accepting without a number takes the first.
-
-    Raises:
-        ExperimentError: no warning is open, or the arguments contradict each other.
-        SettingsError: a level outside 0 to 1.
-    """
-    warning = experiment.open_warning
-    if warning is None:
-        raise ExperimentError("there is no open warning to answer")
-    if reply == "changed" and exploitation is None:
-        raise ExperimentError("name the exploitation level to change to, 0 to 1")
-    if reply != "changed" and exploitation is not None:
-        raise ExperimentError("only the answer 'changed' takes an exploitation level")
-    if reply != "accepted" and alternative is not None:
-        raise ExperimentError("only the answer 'accepted' takes an alternative")
-    level = exploitation if reply == "changed" else experiment.steering.exploitation
-    Steering(exploitation=level)  # refuses a level outside 0 to 1
-    if reply != "accepted":
-        return WarningAnswered(now_s, warning.number, reply, level), None
-    if warning.basis == "paper" and alternative is None:
-        return WarningAnswered(now_s, warning.number, reply, warning.exploitation), None
-    proposed = warning.alternatives
-    if not proposed:
-        raise ExperimentError(
-            f"warning {warning.number} proposes no alternative that can be accepted; ignore it, or "
-            "change it to an exploitation level"
-        )
-    which = alternative or 0
-    if type(which) is not int or not 0 <= which < len(proposed):
-        raise ExperimentError(
-            f"warning {warning.number} has no alternative at position {alternative}; it has "
-            f"{len(proposed)}, counted from 0"
-        )
-    accepted = proposed[which]
-    if accepted.kind == "exploitation" and accepted.steering is not None:
-        level = accepted.steering.exploitation
-    return WarningAnswered(now_s, warning.number, reply, level, which), accepted
-
-
-def weigh_region(
-    experiment: Experiment, region_id: int, weight: float, now_s: float
-) -> SteeringChanged:
-    """Return the event that sets the weight of a region (default 1) in exploiting suggestions.
-
-    Raises:
-        ExperimentError: there is no such region, or no exploitation level is set.
-        SettingsError: the weight is not a number from 0 on.
-    """
-    refuse_if_finished(experiment)
-    present, rule = experiment.steering, experiment.warning_policy.regions
-    if present.exploitation is None:
-        raise ExperimentError(
-            "no exploitation level is set, so weights of regions have no effect; set an "
-            "exploitation level first"
-        )
-    regions = find_regions(experiment.knowledge, rule)
-    matches = [region for region in regions if region.id == region_id]
-    if not matches:
-        there = f"regions are numbered 1 to {len(regions)}" if regions else "there is none yet"
-        raise ExperimentError(f"there is no region {region_id}; {there}")
-    space = experiment.space
-    other_weights = tuple(
-        (at, region_weight)
-        for at, region_weight in present.weights
-        if region_index(at, regions, space, rule.radius) != regions.index(matches[0])
-    )
-    region_weight = ((matches[0].best.configuration, weight),) if weight != 1 else ()
-    return SteeringChanged(now_s, replace(present, weights=(*other_weights, *region_weight)))
-
-
-def change_sla(experiment: Experiment, sla: Sla, now_s: float) -> BudgetChanged:
-    """Return the event that changes the SLA.
-
-    Raises SettingsError: not an Sla, or its goal is missing although warnings use the forecast.
-    """
-    refuse_if_finished(experiment)
-    if not isinstance(sla, Sla):
-        raise SettingsError(f"the SLA must be an Sla, not {sla!r}")
-    experiment.warning_policy.warns_by_forecast(sla)
-    return BudgetChanged(now_s, sla)
-
-
-def change_warning_policy(
-    experiment: Experiment, policy: WarningPolicy, now_s: float
-) -> WarningPolicyChanged:
-    """Return the event that changes the warning policy.
-
-    Raises SettingsError: not a WarningPolicy, or the forecast shall warn and the SLA has no goal.
-    """
-    refuse_if_finished(experiment)
-    if not isinstance(policy, WarningPolicy):
-        raise SettingsError(f"a warning policy is a WarningPolicy, not {policy!r}")
-    policy.warns_by_forecast(experiment.sla)
-    return WarningPolicyChanged(now_s, policy)
-
-
-def change_auto_steering(
-    experiment: Experiment, auto_steering: AutoSteering | None, reason: str, now_s: float
-) -> AutoSteeringChanged | None:
-    """Return the event that starts auto-steering or (if None) ends it; None if it was off already.
-
-    Raises:
-        ExperimentError: the experiment is finished, or its SLA has no limit to end it.
-        SettingsError: ``auto_steering`` is not an AutoSteering.
-    """
-    refuse_if_finished(experiment)
-    if auto_steering is None and experiment.auto_steering is None:
-        return None
-    if auto_steering is not None and not isinstance(auto_steering, AutoSteering):
-        raise SettingsError(f"auto-steering must be an AutoSteering, not {auto_steering!r}")
-    if auto_steering is not None and not experiment.sla.is_limited:
-        raise ExperimentError(
-            "a sweep without a budget of runs, a deadline or a cost limit would not end by "
-            "itself; set one first"
-        )
-    return AutoSteeringChanged(now_s, auto_steering, reason)
+        Raises:
+            StrategyError: an unknown parameter or level.
+            SettingsError: a parameter without a level.
+        """
+        refuse_if_finished(experiment)
+        planned_levels: dict[str, tuple[Level, ...]] = {}
+        for name, values in self.levels.items():
+            parameter = experiment.space.parameter(name)
+            if not values:
+                raise SettingsError(f"the plan names no level of '{name}'; name at least one")
+            planned_levels[name] = tuple(
+                parameter.levels[parameter.level_id(value)] for value in values
+            )
+        return (PlanSubmitted(now_s, planned_levels),)
 
 
 def close_levels(
@@ -662,28 +586,135 @@ def close_levels(
     return tuple(events)
 
 
+# -- the experiment itself -------------------------------------------------------------------------
+
+MOST_CHARACTERS = 200  # of the name of an experiment, or of one tag
+MOST_TAGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class FinishExperiment(Command):
+    """Mark the experiment as finished, for the given reason."""
+
+    reason: Text = ""
+
+    route = Route("/finish")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that finishes the experiment."""
+        refuse_if_finished(experiment)
+        return (ExperimentFinished(now_s, self.reason),)
+
+
+@dataclass(frozen=True, slots=True)
+class ReopenExperiment(Command):
+    """Reopen a finished experiment."""
+
+    route = Route("/reopen")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that reopens it, or raise ExperimentError if it is not finished."""
+        if experiment.finished is None:
+            name = experiment.opened.experiment_id
+            raise ExperimentError(f"experiment '{name}' is not finished, so it cannot be reopened")
+        return (ExperimentReopened(now_s),)
+
+
+@dataclass(frozen=True, slots=True)
+class RenameExperiment(Command):
+    """Give the experiment another name; its identifier stays."""
+
+    name: Name
+
+    route = Route("/name")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that renames it; none if it has that name."""
+        name = _label("the name of an experiment", self.name)
+        return () if name == experiment.opened.name else (ExperimentRenamed(now_s, name),)
+
+
+@dataclass(frozen=True, slots=True)
+class TagExperiment(Command):
+    """Add and remove tags of an experiment."""
+
+    add: Annotated[Sequence[Name], Field(max_length=MOST_TAGS)] = ()
+    remove: Annotated[Sequence[Name], Field(max_length=MOST_TAGS)] = ()
+
+    route = Route("/tags")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that changes the tags; none if that changes nothing.
+
+        Raises ExperimentError: a tag is empty or too long, or one to remove is not there.
+        """
+        for tag in self.remove:
+            if tag not in experiment.tags:
+                present = ", ".join(experiment.tags) or "none"
+                raise ExperimentError(f"there is no tag '{tag}' to remove; the tags are: {present}")
+        tags = dict.fromkeys(tag for tag in experiment.tags if tag not in self.remove)
+        tags |= dict.fromkeys(_label("a tag", tag) for tag in self.add)
+        if len(tags) > MOST_TAGS:
+            raise ExperimentError(f"an experiment has at most {MOST_TAGS} tags; remove some")
+        return () if tuple(tags) == experiment.tags else (ExperimentTagged(now_s, tuple(tags)),)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExperiment(Command):
+    """Leave the experiment out of lists, until it is undeleted; nothing of it is lost."""
+
+    route = Route("/delete")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event, or raise ExperimentError: deleted already, or runs are running."""
+        name = experiment.opened.experiment_id
+        if experiment.is_deleted:
+            raise ExperimentError(f"experiment '{name}' is deleted already")
+        n = len(experiment.runs_in(RunState.RUNNING))
+        if n:
+            raise ExperimentError(
+                f"{'1 run is' if n == 1 else f'{n} runs are'} running in experiment '{name}'; "
+                "wait, or cancel with copperline queue --cancel, then delete it"
+            )
+        return (ExperimentDeleted(now_s),)
+
+
+@dataclass(frozen=True, slots=True)
+class UndeleteExperiment(Command):
+    """Undo the deletion of an experiment."""
+
+    route = Route("/undelete")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that undoes it, or raise ExperimentError if it is not deleted."""
+        if not experiment.is_deleted:
+            raise ExperimentError(f"experiment '{experiment.opened.experiment_id}' is not deleted")
+        return (ExperimentUndeleted(now_s),)
+
+
+CORE_COMMANDS: tuple[type[Command], ...] = (
+    SubmitBatch, IncludeRun, ReplicateRun, SubmitBaseline, ImportResults,
+    PrioritiseRun, HoldRun, ReleaseRun, CancelRun, StopRun, RateRun, RecoverRuns,
+    ChangeSteering, WeighRegion, ChangeSla, ChangeWarningPolicy, ChangeAutoSteering,
+    ChangeLevel, ExcludeConfigurations, SubmitPlan,
+    FinishExperiment, ReopenExperiment, RenameExperiment, TagExperiment, DeleteExperiment,
+    UndeleteExperiment,
+)  # fmt: skip
+"""The commands of this module, in the order of the reference pages."""
+
+
+def _label(subject: str, text: str) -> str:
+    stripped = text.strip()
+    if not stripped or len(stripped) > MOST_CHARACTERS or not stripped.isprintable():
+        raise ExperimentError(
+            f"{subject} has 1 to {MOST_CHARACTERS} printable characters, not {text[:40]!r}"
+        )
+    return stripped
+
+
+# -- the order of the queue ------------------------------------------------------------------------
+
 OVER = (RunState.COMPLETED, RunState.FAILED)
-
-
-def prioritise_run(
-    experiment: Experiment, run_id: int, priority: float, now_s: float
-) -> RunPrioritised:
-    """Return the event that sets the priority of a waiting run.
-
-    Raises:
-        ImpossibleValueError: the priority is not finite or out of range.
-        ExperimentError: the run does not wait.
-    """
-    if priority not in PRIORITY:
-        raise ImpossibleValueError(f"a priority must be {PRIORITY}, not {priority}")
-    _waiting(experiment, run_id, "be given another priority")
-    return RunPrioritised(now_s, run_id, float(priority))
-
-
-def prioritise_first(experiment: Experiment, run_id: int, now_s: float) -> RunPrioritised:
-    """Return the event that gives a waiting run the highest priority of all waiting runs."""
-    highest = max((run.priority for run in experiment.waiting if run.id != run_id), default=0.0)
-    return prioritise_run(experiment, run_id, math.floor(highest) + 1.0, now_s)
 
 
 def priorities_ahead(experiment: Experiment, run_ids: Collection[int]) -> Mapping[int, float]:
@@ -746,59 +777,6 @@ _BECAME = {
     RunState.FAILED: "has failed",
     RunState.CANCELLED: "was cancelled",
 }
-
-
-def hold_run(experiment: Experiment, run_id: int, now_s: float) -> RunHeld | None:
-    """Return the event that puts a waiting run on hold, or None if the run is held already."""
-    return None if _waiting(experiment, run_id, "be held").held else RunHeld(now_s, run_id)
-
-
-def release_run(experiment: Experiment, run_id: int, now_s: float) -> RunReleased | None:
-    """Return the event that releases a held run, or None if the run is not held."""
-    run = _waiting(experiment, run_id, "be released")
-    return RunReleased(now_s, run_id) if run.held else None
-
-
-def cancel_run(
-    experiment: Experiment, run_id: int, reason: str, now_s: float
-) -> RunCancelled | None:
-    """Return the event that cancels an open run, or None if the run is cancelled already."""
-    run = experiment.run(run_id)
-    if run.state is RunState.CANCELLED:
-        return None
-    if run.state in OVER:
-        raise ExperimentError(f"run {run_id} has {run.state} already; it cannot be cancelled")
-    return RunCancelled(now_s, run_id, reason or "the analyst cancelled it")
-
-
-def stop_run(experiment: Experiment, run_id: int, reason: str, now_s: float) -> RunStopped | None:
-    """Return the event that ends a run with its last intermediate result; None if already stopped.
-
-    Raises ExperimentError: it is not running, or it has no intermediate result that can be
-    assessed.
-    """
-    run = experiment.run(run_id)
-    if run.stopped is not None:
-        return None
-    if run.state is not RunState.RUNNING or run.started_s is None:
-        raise ExperimentError(
-            f"run {run_id} is {run.state}; only a running run can be stopped with its result"
-        )
-    if run.reported is None:
-        raise ExperimentError(
-            f"run {run_id} has no intermediate result yet, so there is nothing to keep; cancel it, "
-            "or wait for an intermediate result"
-        )
-    lasted_s = max(0.0, now_s - run.started_s)
-    judged = assess_completion(
-        experiment, ExecutionResult(run_id, run.reported, None, lasted_s), now_s
-    )
-    if isinstance(judged, RunFailed):
-        raise ExperimentError(
-            f"the intermediate result of run {run_id} is invalid: {judged.failure}; cancel it, or "
-            "let it continue"
-        )
-    return RunStopped(now_s, run_id, judged.outcome, lasted_s, reason)
 
 
 def _waiting(experiment: Experiment, run_id: int, action: str) -> Run:

@@ -61,7 +61,10 @@ class BatchSuggested:
 
 @dataclass(frozen=True, slots=True)
 class RunSubmitted:
-    """Event: a run was submitted for execution."""
+    """Event: a run was submitted for execution.
+
+    ``position`` is the place (from 0) of its suggestion in the batch; older logs do not have it.
+    """
 
     at_s: float
     run_id: int
@@ -70,6 +73,7 @@ class RunSubmitted:
     seed: int
     reason: str
     batch: int | None
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

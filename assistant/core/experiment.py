@@ -149,6 +149,7 @@ def _submitted(runs: Mapping[int, Run], event: RunSubmitted) -> Run:
         reason=event.reason,
         batch=event.batch,
         submitted_s=event.at_s,
+        position=event.position,
     )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+import numpy as np
+
 from assistant.core.objective import Measure, Objective
 from strategies import (
     Configuration,
@@ -45,6 +47,14 @@ class RunOutput:
     stderr: str = ""
 
 
+_PURPOSES = {"suggest": 1, "run": 2, "advise": 3, "forecast": 4}
+
+
+def random_stream(seed: int, purpose: str, number: int) -> np.random.SeedSequence:
+    """Return the seed sequence of one batch, run, warning or forecast, equal in every replay."""
+    return np.random.SeedSequence(seed, spawn_key=(_PURPOSES[purpose], number))
+
+
 LONGEST_S = 3.2e13  # Longest duration that is accepted, in seconds (a million years)
 
 
@@ -69,7 +79,8 @@ class Run:
     workers that stopped responding. ``worker`` and ``token`` belong to the latest attempt; both are
     empty where the session's own process executes. ``reported`` is the latest intermediate result,
     at ``reported_s``. ``cancelled`` and ``stopped`` are reasons, maybe empty; None if it was not.
-    ``duration_s`` is None where the reported number is no duration; see `measured_s`.
+    ``duration_s`` is None where the reported number is no duration; see `measured_s`. ``position``
+    is the place of its suggestion in the batch, from 0; None if unknown.
     """
 
     id: int
@@ -95,6 +106,7 @@ class Run:
     reported: Mapping[str, Measure] | None = None
     reported_s: float | None = None
     stopped: str | None = None
+    position: int | None = None
 
     @property
     def state(self) -> RunState:

@@ -25,7 +25,7 @@ from assistant.config.snapshot import (
     past_results,
 )
 from assistant.config.sweep_file import FILES_NAMED, build_sweep, check_settings
-from assistant.core.commands import refuse_other_version
+from assistant.core.commands import Command, refuse_other_version
 from assistant.core.errors import (
     AssistantError,
     ExperimentError,
@@ -419,9 +419,18 @@ class ExperimentService:
     # -- decisions -----------------------------------------------------------------------------
 
     def decide(
+        self, experiment_id: str, request: IdempotentRequest, command: Command
+    ) -> CommandResult:
+        """Decide a command once per idempotency key, and only at the expected version.
+
+        Raises VersionConflictError, IdempotencyKeyReusedError, and what `Session.decide` raises.
+        """
+        return self._once(experiment_id, request, lambda session: session.decide(command))
+
+    def _once(
         self, experiment_id: str, request: IdempotentRequest, act: Callable[[Session], object]
     ) -> CommandResult:
-        """Apply a command once per idempotency key, and only at the experiment's expected version.
+        """Change an experiment once per idempotency key, and only at the expected version.
 
         Raises:
             VersionConflictError: the experiment has another version.
@@ -467,7 +476,7 @@ class ExperimentService:
             check_position(experiment_id, position, session.experiment.n_events)
             session.take(events)
 
-        return self.decide(experiment_id, request, act)
+        return self._once(experiment_id, request, act)
 
     def activate(self, experiment_id: str, active: bool, request: IdempotentRequest) -> None:
         """Allow or forbid workers to lease an experiment's runs, with the errors of `decide`."""
@@ -475,7 +484,7 @@ class ExperimentService:
         def act(session: Session) -> None:
             self.queue.set_active(session.id, active)
 
-        self.decide(experiment_id, request, act)
+        self._once(experiment_id, request, act)
 
     def _nothing(self, request: IdempotentRequest, session: Session) -> StoredReply:
         """Remember a request that left no event."""

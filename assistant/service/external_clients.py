@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
+from assistant.core.commands import ChangeAutoSteering
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import is_external_application
 from assistant.core.sla import AutoSteering
@@ -80,7 +81,7 @@ def register(
         key = None if request.key is None else f"{request.key} automatic"
         handing = IdempotentRequest(key, request.digest)
         if service.answered(handing) is None:
-            service.decide(opened, handing, lambda session: session.set_auto_steering(how))
+            service.decide(opened, handing, ChangeAutoSteering(how))
     return _registered(service, opened, created_by, again=earlier is not None)
 
 

@@ -6,11 +6,21 @@ Answers can also be lines of ``name=value``, for programs that read no JSON, suc
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from dataclasses import MISSING, asdict
+from dataclasses import fields as dataclass_fields
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from assistant.analysis.experiment_state import NextStep, StateName, experiment_state
 from assistant.core.bounds import (
@@ -18,15 +28,31 @@ from assistant.core.bounds import (
     COST,
     DURATION_S,
     INITIAL,
-    MOMENT_S,
-    PRIORITY,
     REGION_WEIGHT,
     RUNS,
     VALUE,
+    LevelValue,
+    LevelValues,
+    Moment,
+    Name,
+    Number,
+    Position,
+    PositiveNumber,
+    Share,
+    Text,
+)
+from assistant.core.commands import (
+    ChangeAutoSteering,
+    ChangeSla,
+    ChangeWarningPolicy,
+    Command,
+    ImportResults,
+    SubmitBatch,
 )
 from assistant.core.objective import Measure
 from assistant.core.run import EXCERPT_BYTES, Run, RunState, Source
-from assistant.core.sla import AtGoal, OnWarning, Sla, Tariff
+from assistant.core.sla import AtGoal, AutoSteering, OnWarning, Sla, Tariff, WarningPolicy
+from assistant.core.submission import PastResult
 from assistant.presentation.text.comparison import compare_best
 from assistant.service.api_tokens import Role
 from assistant.service.experiment_service import ExperimentService
@@ -36,25 +62,8 @@ from assistant.store.queue import LEASES_S
 from strategies import Level
 from strategies.space.parameter import float_of
 
-Text = Annotated[str, Field(max_length=4000)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-LevelIn = bool | int | float | Annotated[str, Field(max_length=1000)]
-Levels = Annotated[dict[Name, LevelIn], Field(max_length=1000)]
-Count = Annotated[int, BATCH]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Moment = Annotated[float, MOMENT_S]
-Share = Annotated[float, Field(ge=0, le=1)]
-Priority = Annotated[  # the command refuses what is beyond, with the sentence of every shell
-    float,
-    Field(
-        allow_inf_nan=False,
-        json_schema_extra={"minimum": PRIORITY.low, "maximum": PRIORITY.high},
-    ),
-]
-MeasureIn = float | int | None | Annotated[list[Number], Field(max_length=100_000)]
-Place = Annotated[int, Field(ge=0, le=10**9)]
-Positive = Annotated[int, Field(ge=1, le=10**9)]
 RegionWeight = Annotated[float, REGION_WEIGHT]
+MeasureIn = float | int | None | Annotated[list[Number], Field(max_length=100_000)]
 
 
 def _exact(measures: object) -> object:
@@ -89,70 +98,36 @@ class OpenIn(RequestBody):
 class EventsIn(RequestBody):
     """Request to append events of a session in another process, from ``position`` on."""
 
-    position: Place
+    position: Position
     events: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=200_000)]
 
 
-class SuggestIn(RequestBody):
-    """Request for a batch of suggestions: by the strategy, initial, or confirming replicates."""
+class CommandIn(RequestBody):
+    """Base class of the bodies of commands; most are made of the command's own fields."""
 
-    n: Count
-    kind: Literal["next", "initial", "confirmation"] = "next"
+    def fields(self) -> dict[str, Any]:
+        """Return the values of the command's fields."""
+        return {name: getattr(self, name) for name in type(self).model_fields}
 
 
-class SubmitIn(RequestBody):
+class SubmitBatchIn(CommandIn):
     """Request to submit a batch: positions of the suggestions to keep (null: all), and edits."""
 
-    keep: Annotated[list[Place], Field(max_length=1000)] | None = None
-    edits: Annotated[dict[Annotated[str, Field(pattern=r"^[0-9]{1,6}$")], Levels], Field()] = {}
+    keep: Annotated[list[Position], Field(max_length=1000)] | None = None
+    edits: Annotated[
+        dict[Annotated[str, Field(pattern=r"^[0-9]{1,6}$")], LevelValues], Field()
+    ] = {}
 
-
-class IncludeIn(RequestBody):
-    """Request to run a configuration that the user has chosen."""
-
-    values: Levels
-    reason: Text = ""
-
-
-class ReplicateIn(RequestBody):
-    """Request for ``n`` replicates of a configuration, given by a run number or by its values."""
-
-    of: Positive | Levels
-    n: Count = 1
-    reason: Text = ""
-
-
-class PriorityIn(RequestBody):
-    """New priority of a waiting run: a number, or ``first`` to start before all others."""
-
-    priority: Priority | Literal["first"]
+    def fields(self) -> dict[str, Any]:
+        """Return the fields, with positions as numbers."""
+        edits = {int(position): levels for position, levels in self.edits.items()}
+        return {"keep": self.keep, "edits": edits}
 
 
 class ReasonIn(RequestBody):
-    """Request body that contains only the reason for a command."""
+    """Request body that contains only a reason."""
 
     reason: Text = ""
-
-
-class StopIn(RequestBody):
-    """Request to stop a run; ``keep`` makes its last intermediate result its result."""
-
-    keep: bool = True
-    reason: Text = ""
-
-
-class RatingIn(RequestBody):
-    """Rating of a result as good (true) or bad (false); null withdraws the rating."""
-
-    good: bool | None
-
-
-class SteeringIn(RequestBody):
-    """Change of strategy, its options or exploitation level; omitted fields stay unchanged."""
-
-    strategy: Name | None = None
-    options: Levels | None = None
-    exploitation: Share | Literal["keep"] | None = "keep"
 
 
 class AutoSteeringIn(RequestBody):
@@ -163,11 +138,17 @@ class AutoSteeringIn(RequestBody):
     warnings: OnWarning = "ignore"
 
 
-class AutoSteeringChangeIn(RequestBody):
+class ChangeAutoSteeringIn(CommandIn):
     """Request to turn auto-steering on with these settings, or off (null)."""
 
     auto_steering: AutoSteeringIn | None
     reason: Text = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields, with the settings as a value."""
+        settings = self.auto_steering
+        value = None if settings is None else AutoSteering(**settings.model_dump())
+        return {"auto_steering": value, "reason": self.reason}
 
 
 class TariffIn(RequestBody):
@@ -179,7 +160,7 @@ class TariffIn(RequestBody):
     measure: Name | None = None
 
 
-class SlaIn(RequestBody):
+class ChangeSlaIn(CommandIn):
     """New SLA: limits on runs, time and cost, and a goal; null leaves a term out."""
 
     max_runs: Annotated[int, RUNS] | None = None
@@ -191,68 +172,93 @@ class SlaIn(RequestBody):
     at_goal: AtGoal = "stop"
     keep_going: bool = False
 
-    def sla(self) -> Sla:
-        """Return the SLA as an `Sla`, or raise SettingsError if its terms contradict each other."""
+    def fields(self) -> dict[str, Any]:
+        """Return the SLA as a value, or raise SettingsError if its terms contradict each other."""
         terms = self.model_dump()
         tariff = terms.pop("tariff")
-        return Sla(**terms, tariff=None if tariff is None else Tariff(**tariff))
+        return {"sla": Sla(**terms, tariff=None if tariff is None else Tariff(**tariff))}
 
 
-class WarningPolicyIn(RequestBody):
+class ChangeWarningPolicyIn(CommandIn):
     """New warning policy (rules for regions, pending runs and warnings), as in the event log."""
 
     warning_policy: dict[str, Any]
 
-
-class LevelChangeIn(RequestBody):
-    """Request to close, reopen, add, prefer or unprefer one level of a parameter."""
-
-    change: Literal["close", "reopen", "add", "prefer", "unprefer"]
-    parameter: Name
-    value: LevelIn
-
-
-class ExcludeIn(RequestBody):
-    """Condition of configurations to exclude, such as ``nodes > 4 and mode == 'fast'``."""
-
-    condition: Annotated[str, Field(min_length=1, max_length=4000)]
+    def fields(self) -> dict[str, Any]:
+        """Return the policy as a value, or raise ProblemError (422) for a wrong field."""
+        try:
+            return {"warning_policy": _WARNING_POLICY.validate_python(self.warning_policy)}
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            words = f"the warning policy is wrong at '{place}': {first['msg']}"
+            raise refusal(422, words) from error
 
 
-class PlanIn(RequestBody):
-    """Levels that the user plans to try, by parameter; an empty mapping withdraws the plan."""
-
-    levels: Annotated[
-        dict[Name, Annotated[list[LevelIn], Field(max_length=10_000)]], Field(max_length=1000)
-    ]
-
-
-class WeightIn(RequestBody):
-    """New weight of a region of good results in exploiting suggestions."""
-
-    region: Positive
-    weight: RegionWeight
-
-
-class AnswerIn(RequestBody):
-    """Answer to the open warning, with a changed exploitation level or a chosen alternative."""
-
-    answer: Literal["accepted", "changed", "ignored"]
-    exploitation: Share | None = None
-    alternative: Place | None = None
+_WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
 
 
 class PastResultIn(RequestBody):
     """Earlier result to import: parameter values and measures."""
 
-    values: Levels
+    values: LevelValues
     measures: Measures
 
 
-class ImportIn(RequestBody):
+class ImportResultsIn(CommandIn):
     """Request to import earlier results; ``replicates`` permits several per configuration."""
 
     results: Annotated[list[PastResultIn], Field(max_length=100_000)]
     replicates: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields, with the results as values."""
+        results = [
+            PastResult(result.values, measures_of(result.measures) or {}) for result in self.results
+        ]
+        return {"results": results, "replicates": self.replicates}
+
+
+_BODIES: dict[type[Command], type[CommandIn]] = {
+    ChangeAutoSteering: ChangeAutoSteeringIn,
+    ChangeSla: ChangeSlaIn,
+    ChangeWarningPolicy: ChangeWarningPolicyIn,
+    ImportResults: ImportResultsIn,
+    SubmitBatch: SubmitBatchIn,
+}
+"""Bodies that differ from the fields of their command; the others are made of them."""
+
+
+def path_fields(kind: type[Command]) -> list[str]:
+    """Return the names of the fields that stand in the path of a command's route."""
+    return re.findall(r"\{(\w+)\}", kind.route.path)
+
+
+def command_body(kind: type[Command]) -> type[CommandIn] | None:
+    """Return the model of the body of a command's request; None if it has no body."""
+    if kind in _BODIES:
+        return _BODIES[kind]
+    hints = get_type_hints(kind, include_extras=True)
+    in_path = path_fields(kind)
+    body_fields: dict[str, Any] = {
+        each.name: (hints[each.name], ... if each.default is MISSING else each.default)
+        for each in dataclass_fields(cast("Any", kind))
+        if each.name not in in_path
+    }
+    if not body_fields:
+        return None
+    return create_model(
+        f"{kind.__name__}In", __base__=CommandIn, __doc__=kind.__doc__, **body_fields
+    )
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as that of a function.
+
+    >>> snake_case("ChangeSla")
+    'change_sla'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 class WhatIfIn(RequestBody):
@@ -264,9 +270,9 @@ class WhatIfIn(RequestBody):
     max_cost: Annotated[float, COST] | None = None
     goal: Annotated[float, VALUE] | None = None
     strategy: Name | None = None
-    options: Levels | None = None
-    close: Annotated[list[tuple[Name, LevelIn]], Field(max_length=1000)] = []
-    weights: Annotated[list[tuple[Positive, RegionWeight]], Field(max_length=1000)] = []
+    options: LevelValues | None = None
+    close: Annotated[list[tuple[Name, LevelValue]], Field(max_length=1000)] = []
+    weights: Annotated[list[tuple[PositiveNumber, RegionWeight]], Field(max_length=1000)] = []
 
 
 class RegisterIn(RequestBody):
@@ -370,7 +376,7 @@ class RunLeaseOut(BaseModel):
     run: int
     token: str
     attempt: int
-    values: dict[str, LevelIn]
+    values: dict[str, LevelValue]
     seed: int
     limit_s: float | None
     lease_s: float

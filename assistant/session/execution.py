@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Self
 from weakref import WeakSet
 
-from assistant.core import commands
 from assistant.core.errors import AssistantError, ExperimentError, StoreError
 from assistant.core.events import (
     Event,
@@ -35,6 +34,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.objective import Measure
 from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
 from assistant.core.run import Run, RunState
+from assistant.core.submission import assess_completion
 from assistant.session.event_log import EventLog
 
 LOOK_S = 1.0
@@ -175,7 +175,7 @@ def _end(
     """Return the event that ends a run; a result that is not expected any more is refused."""
     run = experiment.run(completion.run_id)
     if run.state is RunState.RUNNING and not run.token:
-        return commands.assess_completion(experiment, completion, now_s)
+        return assess_completion(experiment, completion, now_s)
     if completion.stopped:
         return None  # it was ended on request
     why = f"the run is {run.state}"
@@ -197,14 +197,6 @@ def record_result(event_log: EventLog, completion: ExecutionResult) -> Run:
             raise ExperimentError(f"run {run.id} is executed by worker {run.worker}")
         event_log.decide(_end, completion)
         return event_log.experiment.run(run.id)
-
-
-def requeue_interrupted(event_log: EventLog) -> int:
-    """Requeue the runs of a process that has died, and return their number."""
-    with event_log.deciding():
-        lost = _ours(event_log)
-        _return(event_log, lost, "the process that executed it has ended")
-        return len(lost)
 
 
 def _ours(event_log: EventLog) -> list[Run]:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from assistant.core.commands import assess_measures
 from assistant.core.errors import (
     AssistantError,
     DamagedEventError,
@@ -38,6 +37,7 @@ from assistant.core.events import (
 from assistant.core.objective import Measure, finite
 from assistant.core.ports import Clock, ExecutionResult, SystemClock
 from assistant.core.run import measured_s
+from assistant.core.submission import assess_measures
 from assistant.store.event_store import Durability, SqliteStore, StoredReply
 from strategies import Configuration, Level
 

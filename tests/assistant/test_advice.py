@@ -25,8 +25,8 @@ from assistant.analysis.alternatives import (
 )
 from assistant.analysis.forecast import evidence_of, forecast
 from assistant.analysis.warning import verdict
-from assistant.core import commands
 from assistant.core.codec import decode_event, encode_event
+from assistant.core.commands import ChangeSla
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import (
     Alternative,
@@ -154,9 +154,8 @@ def test_alternatives_help_and_the_best_chance_comes_first(warned: Session) -> N
 
 def test_an_easier_goal_is_the_hardest_one_with_an_even_chance(warned: Session) -> None:
     at_s = open_warning(warned).forecast.at_s
-    much = warned.experiment.supposing(
-        (commands.change_sla(warned.experiment, Sla(110, goal=GOAL), at_s),)
-    )
+    larger = ChangeSla(Sla(110, goal=GOAL))
+    much = warned.experiment.supposing(larger.decide(warned.experiment, at_s))
     found = find_alternatives(AlternativeSearch(much, forecast(much, at_s), at_s, MADE))
     easier = next(one for one in found if one.kind == "easier")
     assert easier.sla is not None

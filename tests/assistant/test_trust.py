@@ -30,7 +30,6 @@ from assistant.analysis.prediction_record import (
     wilson,
 )
 from assistant.cli.experiment_view import summary
-from assistant.core.commands import edited_from
 from assistant.core.errors import RunError
 from assistant.core.events import Event
 from assistant.executors.serial import SerialExecutor
@@ -249,8 +248,7 @@ def test_groups_partition_all_runs_and_suggestions(data: st.DataObject) -> None:
 
 def test_an_edited_run_names_its_suggestion_whatever_the_values_say(steered: Session) -> None:
     (run,) = [run for run in steered.experiment.runs if run.source == "edited"]
-    assert edited_from(run.reason) == (2, 1)
-    assert edited_from("suggestion x of batch 1, changed to n=7") is None
+    assert (run.position, run.batch) == (2, 1)
 
 
 # -- words, report, chart ----------------------------------------------------------------------

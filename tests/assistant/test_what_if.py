@@ -10,7 +10,7 @@ from assistant import Session, Sla, Tariff, WarningPolicy, load_session, open_se
 from assistant.analysis.forecast import evidence_of
 from assistant.analysis.forecast_features import features
 from assistant.analysis.what_if import RegionRuns, WhatIf
-from assistant.core import commands
+from assistant.core.commands import close_levels
 from assistant.core.errors import AssistantError, ExperimentError, SettingsError
 from assistant.core.events import Event
 from assistant.executors.serial import SerialExecutor
@@ -125,7 +125,7 @@ def test_fewer_levels_are_a_smaller_space_in_the_formula(session: Session) -> No
     assert now is not None
     assert thought.before.remaining == thought.after.remaining
     closed = session.experiment.supposing(
-        commands.close_levels(session.experiment, [("mode", "bad")], 2_000_000.0)
+        close_levels(session.experiment, [("mode", "bad")], 2_000_000.0)
     )
     before, after = evidence_of(session.experiment), evidence_of(closed)
     assert (before.size, after.size) == (6250, 3125)

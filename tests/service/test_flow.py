@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from assistant.service.api_tokens import Role
-from assistant.session import session as session_module
+from assistant.session import commands as session_commands
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,
@@ -59,7 +59,7 @@ def test_a_suggestion_that_takes_long_delays_no_worker(
     real: Real, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thinking = Thinking()
-    monkeypatch.setattr(session_module, "current_strategy", lambda _experiment: thinking)
+    monkeypatch.setattr(session_commands, "current_strategy", lambda _experiment: thinking)
     many = ThreadPoolExecutor(80)  # more than the service has threads and slots for people
     try:
         suggested = many.submit(lambda: owner.post(f"{AT}/suggestions", json={"n": 2}))

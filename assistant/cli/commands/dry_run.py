@@ -40,7 +40,6 @@ from assistant.cli.options import (
 )
 from assistant.config.snapshot import open_sweep, past_results
 from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
-from assistant.core.commands import assess_completion
 from assistant.core.errors import ProgramError, RunError, SettingsError
 from assistant.core.events import RunCompleted, is_external_application
 from assistant.core.experiment import Experiment
@@ -53,6 +52,7 @@ from assistant.core.ports import (
     SystemClock,
 )
 from assistant.core.run import Outcome, Run
+from assistant.core.submission import assess_completion
 from assistant.executors.serial import execute_run
 from assistant.executors.spec import check_capacity
 from assistant.presentation.text.number_format import (

@@ -10,22 +10,22 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from inspect import Parameter, Signature
 from itertools import islice
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from assistant.analysis.what_if import WhatIf
 from assistant.core.codec import decode_event
-from assistant.core.errors import AssistantError, CodecError, ExperimentError
+from assistant.core.commands import Command
+from assistant.core.errors import AssistantError, CodecError
 from assistant.core.events import ExperimentOpened
 from assistant.core.forecast import Forecast
 from assistant.core.run import RunOutput, RunState
-from assistant.core.sla import AutoSteering, WarningPolicy
 from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
 from assistant.service import schemas
 from assistant.service.auth import Caller, caller_of
@@ -42,7 +42,7 @@ from assistant.service.dependencies import (
     ServiceOf,
     VersionedRequestOf,
 )
-from assistant.service.experiment_service import CommandResult, ExperimentService
+from assistant.service.experiment_service import CommandResult, ExperimentService, IdempotentRequest
 from assistant.service.problems import refusal, responses
 from assistant.service.schemas import MEDIA_TYPE as LINES
 from assistant.service.schemas import (
@@ -63,7 +63,7 @@ from assistant.service.schemas import (
 )
 from assistant.service.schemas import execution as execution_of
 from assistant.service.shared_views import FRESH_S
-from assistant.session.session import Session
+from assistant.session.commands import COMMANDS
 
 query_router = APIRouter(
     prefix="/v1", tags=["queries"], dependencies=[VIEWER], responses=responses(404, 422)
@@ -342,9 +342,6 @@ command_router = APIRouter(
     prefix="/v1", tags=["commands"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
 )
 
-_WARNING_POLICY: TypeAdapter[WarningPolicy] = TypeAdapter(WarningPolicy)
-SessionAction = Callable[[Session], object]
-
 
 def _answer(decided: CommandResult) -> Response:
     """Return the answer of a command; the events are sent as they are stored."""
@@ -406,325 +403,44 @@ def append(
     return _answer(service.append(experiment, body.position, events, request))
 
 
-@command_router.post("/experiments/{experiment}/suggestions", response_model=CommandResultOut)
-def suggest(
-    experiment: ExperimentId,
-    body: schemas.SuggestIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Suggest a batch of configurations, with a warning if the SLA will probably be missed."""
-    acts: dict[str, SessionAction] = {
-        "next": lambda session: session.suggest(body.n),
-        "initial": lambda session: session.initial_evaluation(body.n),
-        "confirmation": lambda session: session.confirm(body.n),
+def _route_of(kind: type[Command]) -> Callable[..., Response]:
+    """Return the function of a command's route: the path and the body have its fields."""
+    body_model = schemas.command_body(kind)
+
+    def endpoint(
+        experiment: str,
+        request: IdempotentRequest,
+        service: ExperimentService,
+        body: schemas.CommandIn | None = None,
+        **path: int,
+    ) -> Response:
+        fields = {} if body is None else body.fields()
+        return _answer(service.decide(experiment, request, kind(**path, **fields)))
+
+    annotations: dict[str, Any] = {
+        "experiment": ExperimentId,
+        **dict.fromkeys(schemas.path_fields(kind), RunNumber),
+        **({} if body_model is None else {"body": body_model}),
+        "request": VersionedRequestOf,
+        "service": ServiceOf,
     }
-    return _answer(service.decide(experiment, request, acts[body.kind]))
-
-
-@command_router.post(
-    "/experiments/{experiment}/batches/{number}/submission", response_model=CommandResultOut
-)
-def submit(
-    experiment: ExperimentId,
-    number: Annotated[int, Path(ge=1, le=10**9)],
-    body: schemas.SubmitIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Submit all or some suggestions of a batch as runs, with edits; this rejects the others."""
-
-    def act(session: Session) -> None:
-        batches = session.experiment.batches
-        if number > len(batches):
-            raise ExperimentError(f"there is no batch {number}; the latest is {len(batches)}")
-        edits = {int(position): levels for position, levels in body.edits.items()}
-        session.submit(batches[number - 1], keep=body.keep, edits=edits)
-
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/runs", response_model=CommandResultOut)
-def include(
-    experiment: ExperimentId,
-    body: schemas.IncludeIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Submit one run of a configuration that the user has chosen."""
-    act: SessionAction = lambda session: session.include(body.values, body.reason)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/replicates", response_model=CommandResultOut)
-def replicate(
-    experiment: ExperimentId,
-    body: schemas.ReplicateIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Submit replicates (repeat runs) of a configuration that already has a run."""
-    act: SessionAction = lambda session: session.replicate(body.of, body.n, body.reason)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/baseline", response_model=CommandResultOut)
-def submit_baseline(
-    experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf
-) -> Response:
-    """Submit a run of the baseline configuration, unless it already has one."""
-    return _answer(service.decide(experiment, request, lambda session: session.submit_baseline()))
-
-
-@command_router.patch("/experiments/{experiment}/runs/{run}", response_model=CommandResultOut)
-def reprioritise(
-    experiment: ExperimentId,
-    run: RunNumber,
-    body: schemas.PriorityIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Set the priority of a waiting run; it applies from the next lease on."""
-
-    def act(session: Session) -> None:
-        if body.priority == "first":
-            session.run_first(run)
-        else:
-            session.reprioritise(run, body.priority)
-
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/runs/{run}/hold", response_model=CommandResultOut)
-def hold(
-    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, service: ServiceOf
-) -> Response:
-    """Put a waiting run on hold until it is released."""
-    return _answer(service.decide(experiment, request, lambda session: session.hold(run)))
-
-
-@command_router.post(
-    "/experiments/{experiment}/runs/{run}/release", response_model=CommandResultOut
-)
-def release(
-    experiment: ExperimentId, run: RunNumber, request: VersionedRequestOf, service: ServiceOf
-) -> Response:
-    """Release a run on hold, so that it may start again."""
-    return _answer(service.decide(experiment, request, lambda session: session.release(run)))
-
-
-@command_router.post("/experiments/{experiment}/runs/{run}/cancel", response_model=CommandResultOut)
-def cancel(
-    experiment: ExperimentId,
-    run: RunNumber,
-    body: schemas.ReasonIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Cancel a waiting or running run."""
-    act: SessionAction = lambda session: session.cancel(run, body.reason)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/runs/{run}/stop", response_model=CommandResultOut)
-def stop(
-    experiment: ExperimentId,
-    run: RunNumber,
-    body: schemas.StopIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Stop a running run; with ``keep``, its last intermediate result becomes its result."""
-    act: SessionAction = lambda session: session.stop(run, body.reason, keep=body.keep)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/runs/{run}/rating", response_model=CommandResultOut)
-def rate(
-    experiment: ExperimentId,
-    run: RunNumber,
-    body: schemas.RatingIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Rate the result of a run as good or bad, or withdraw the rating."""
-    return _answer(
-        service.decide(experiment, request, lambda session: session.rate(run, body.good))
-    )
-
-
-@command_router.post("/experiments/{experiment}/steering", response_model=CommandResultOut)
-def steer(
-    experiment: ExperimentId,
-    body: schemas.SteeringIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Change the strategy, its options or the exploitation level."""
-    return _answer(
-        service.decide(
-            experiment,
-            request,
-            lambda session: session.change_strategy(body.strategy, body.options, body.exploitation),
-        )
-    )
-
-
-@command_router.post("/experiments/{experiment}/sla", response_model=CommandResultOut)
-def agree(
-    experiment: ExperimentId, body: schemas.SlaIn, request: VersionedRequestOf, service: ServiceOf
-) -> Response:
-    """Replace the whole SLA: limits on runs, time and cost, and the goal."""
-    sla = body.sla()
-    return _answer(service.decide(experiment, request, lambda session: session.change_budget(sla)))
-
-
-@command_router.post("/experiments/{experiment}/warning-policy", response_model=CommandResultOut)
-def change_warning_policy(
-    experiment: ExperimentId,
-    body: schemas.WarningPolicyIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Replace the warning policy: the rules for warnings, regions and pending runs."""
-    try:
-        policy = _WARNING_POLICY.validate_python(body.warning_policy)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise refusal(422, f"the warning policy is wrong at '{place}': {first['msg']}") from error
-    return _answer(
-        service.decide(experiment, request, lambda session: session.change_warning_policy(policy))
-    )
-
-
-@command_router.post("/experiments/{experiment}/levels", response_model=CommandResultOut)
-def change_level(
-    experiment: ExperimentId,
-    body: schemas.LevelChangeIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Close, reopen, add, prefer or unprefer one level of a parameter."""
-    acts: dict[str, Callable[[Session], Callable[..., None]]] = {
-        "close": lambda session: session.close_level,
-        "reopen": lambda session: session.reopen_level,
-        "add": lambda session: session.add_level,
-        "prefer": lambda session: session.prefer_level,
-        "unprefer": lambda session: session.unprefer_level,
-    }
-    act = acts[body.change]
-    return _answer(
-        service.decide(
-            experiment, request, lambda session: act(session)(body.parameter, body.value)
-        )
-    )
-
-
-@command_router.post("/experiments/{experiment}/exclusions", response_model=CommandResultOut)
-def exclude(
-    experiment: ExperimentId,
-    body: schemas.ExcludeIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Exclude all configurations that meet a condition from further suggestions."""
-    return _answer(
-        service.decide(experiment, request, lambda session: session.exclude(body.condition))
-    )
-
-
-@command_router.post("/experiments/{experiment}/plan", response_model=CommandResultOut)
-def plan(
-    experiment: ExperimentId, body: schemas.PlanIn, request: VersionedRequestOf, service: ServiceOf
-) -> Response:
-    """Set the parameter levels that the user plans to try."""
-    return _answer(service.decide(experiment, request, lambda session: session.plan(body.levels)))
-
-
-@command_router.post("/experiments/{experiment}/weights", response_model=CommandResultOut)
-def weigh(
-    experiment: ExperimentId,
-    body: schemas.WeightIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Set the weight of a region of good results in exploiting suggestions."""
-    act: SessionAction = lambda session: session.weigh_region(body.region, body.weight)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/warning/answer", response_model=CommandResultOut)
-def answer(
-    experiment: ExperimentId,
-    body: schemas.AnswerIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Answer the open warning; accepting it makes the proposed change and suggests a new batch."""
-    return _answer(
-        service.decide(
-            experiment,
-            request,
-            lambda session: session.answer_warning(
-                body.answer, body.exploitation, body.alternative
-            ),
-        )
-    )
-
-
-@command_router.post("/experiments/{experiment}/import", response_model=CommandResultOut)
-def import_results(
-    experiment: ExperimentId,
-    body: schemas.ImportIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Import earlier results, all or none; they do not count against the budget."""
-    results = [
-        (result.values, schemas.measures_of(result.measures) or {}) for result in body.results
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation)
+        for name, annotation in annotations.items()
     ]
-    act: SessionAction = lambda session: session.import_results(  # noqa: E731
-        results, replicates=body.replicates
+    endpoint.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    endpoint.__name__ = schemas.snake_case(kind.__name__)
+    endpoint.__doc__ = kind.__doc__
+    return endpoint
+
+
+for _kind in COMMANDS:
+    command_router.add_api_route(
+        f"/experiments/{{experiment}}{_kind.route.path}",
+        _route_of(_kind),
+        methods=[_kind.route.method],
+        response_model=CommandResultOut,
     )
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/recovery", response_model=CommandResultOut)
-def recover(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
-    """Return running runs without a lease, whose process has ended, to the queue."""
-    return _answer(service.decide(experiment, request, lambda session: session.recover()))
-
-
-@command_router.post("/experiments/{experiment}/auto-steering", response_model=CommandResultOut)
-def set_auto_steering(
-    experiment: ExperimentId,
-    body: schemas.AutoSteeringChangeIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Turn auto-steering on or off; it acts only while workers may take the runs."""
-    how = None if body.auto_steering is None else AutoSteering(**body.auto_steering.model_dump())
-    act: SessionAction = lambda session: session.set_auto_steering(how, body.reason)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/finish", response_model=CommandResultOut)
-def finish(
-    experiment: ExperimentId,
-    body: schemas.ReasonIn,
-    request: VersionedRequestOf,
-    service: ServiceOf,
-) -> Response:
-    """Mark the experiment as finished, for the given reason."""
-    act: SessionAction = lambda session: session.finish(body.reason)  # noqa: E731
-    return _answer(service.decide(experiment, request, act))
-
-
-@command_router.post("/experiments/{experiment}/reopen", response_model=CommandResultOut)
-def reopen(experiment: ExperimentId, request: VersionedRequestOf, service: ServiceOf) -> Response:
-    """Reopen a finished experiment."""
-    return _answer(service.decide(experiment, request, lambda session: session.reopen()))
 
 
 @command_router.post("/experiments/{experiment}/start", status_code=204)

@@ -13,10 +13,10 @@ import streamlit as st
 
 from assistant.core.bounds import PRIORITY
 from assistant.core.commands import (
+    StopRun,
     changes_since,
     priorities_ahead,
     priorities_behind,
-    stop_run,
 )
 from assistant.core.errors import AssistantError, ExperimentError
 from assistant.core.experiment import Experiment
@@ -151,7 +151,7 @@ def stop_runs(session: SteerableSession, runs: Sequence[Run], reason: str) -> st
     """
     experiment = _check_current(session, runs)
     for run in runs:
-        stop_run(experiment, run.id, reason, session.now_s())
+        StopRun(run.id, reason=reason).decide(experiment, session.now_s())
     _all_or_none(session, runs, runs, lambda run: session.stop(run.id, reason), None)
     if len(runs) == 1:
         return f"{_run_names(_run_ids(runs))} was stopped; its last intermediate result counts."

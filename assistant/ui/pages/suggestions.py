@@ -16,12 +16,12 @@ import streamlit as st
 from assistant.analysis.recommendation import KEPT_RUNS, recommend
 from assistant.analysis.remaining_runs import draw_futures
 from assistant.analysis.response_map import expected_durations, expected_measure, interval_name
-from assistant.core.commands import submit_runs
 from assistant.core.errors import AssistantError, ExperimentError
 from assistant.core.events import Answer, BatchSuggested, MissWarning
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import percent
 from assistant.core.run import RunState
+from assistant.core.submission import submit_runs
 from assistant.presentation.tables.queue import (
     KIND_WORDS,
     expected_text,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 import streamlit as st
 
-from assistant.core.commands import RunRequest, requests_from_batch
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
+from assistant.core.submission import RunRequest, requests_from_batch
 from assistant.presentation.text.number_format import level
 from strategies import Configuration, Level, ParameterSpace, StrategyError
 
