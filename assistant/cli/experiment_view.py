@@ -388,6 +388,13 @@ def stored_session(experiment: str, store: Path | None) -> Session:
     return session_in(open_store(existing(store)), experiment)
 
 
+def copy_in_memory(session: Session) -> Session:
+    """Return a session on a copy of a stored experiment, to try decisions on."""
+    store = MemoryStore()
+    store.append(session.id, 0, session.events())
+    return load_session(store, session.id)
+
+
 def existing(store: Path | None) -> Path:
     """Return the path of an existing store. Raises StoreError if there is no store."""
     path = store_path(store)

@@ -179,7 +179,7 @@ class RemoteSession(ExperimentCommands):
 
         Raises what the command raises there, and ServiceError if no reply comes.
         """
-        path, body = _request(command)
+        path, body = request_of(command)
         with self._lock:
             answer = self._link.change(
                 command.route.method, self._path + path, body, version=self._expected
@@ -203,7 +203,7 @@ class RemoteSession(ExperimentCommands):
                 listener(self._experiment, event)
 
 
-def _request(command: Command) -> tuple[str, Any]:
+def request_of(command: Command) -> tuple[str, Any]:
     """Return the path and the body of a command's request, or raise ExperimentError."""
     try:
         fields = _adapter(type(command)).dump_python(command, mode="json", warnings=False)

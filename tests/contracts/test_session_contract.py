@@ -111,7 +111,12 @@ def story(session: Steered, bowl: Bowl) -> None:
     session.cancel(8, "not this one")
     executed(session, bowl)
     session.import_results([({"x": 0, "y": 0, "mode": "plain"}, {"height": 5.0})])
+    session.rename("another")
+    session.tag(["slow", "old"])
+    session.tag(remove=["old"])
     session.finish("enough")
+    session.delete()
+    session.undelete()
 
 
 def test_one_story_ends_in_the_same_state_everywhere(opened: Open) -> None:

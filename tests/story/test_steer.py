@@ -46,18 +46,18 @@ def test_several_changes_are_said_one_by_one_and_hold_when_it_goes_on(
     told = capsys.readouterr().out.splitlines()
     assert told[:-2] == [
         "The budget is 11 runs.",
+        "From now on: random, exploitation 0.5.",
         "size=16 added.",
         "mode=c closed.",
         "size=8 preferred.",
         "size=16 preferred.",
         "excluded: size == 16 and mode == 'b'.",
-        "From now on: random, exploitation 0.5.",
     ]
     assert told[-1].startswith("Start the runs with: copperline resume table-")
     assert run(["steer", "--exploitation", "none", "--unprefer", "size=16", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["changes"] == [
-        "size=16 no longer preferred.",
         "From now on: random.",
+        "size=16 no longer preferred.",
     ]
     assert run(["resume", "--json"]) == 0
     capsys.readouterr()

@@ -20,7 +20,9 @@ from assistant.analysis.experiment_state import (
 )
 from assistant.analysis.response_map import expected_measure
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
+from assistant.cli.decisions import QUEUE, Decision, decide, with_decisions
 from assistant.cli.experiment_view import (
+    copy_in_memory,
     existing,
     fresh_session,
     print_state,
@@ -33,6 +35,7 @@ from assistant.cli.experiment_view import (
     warning_object,
 )
 from assistant.core.codec import encode_event, event_tag
+from assistant.core.commands import StopRun
 from assistant.core.errors import CodecError, DamagedEventError, SettingsError
 from assistant.core.events import ExperimentFinished
 from assistant.core.experiment import Experiment
@@ -422,28 +425,10 @@ def _confirm(question: str, yes: bool) -> None:
         raise SettingsError("nothing was deleted")
 
 
-Runs = list[int] | None
-
-
+@with_decisions(QUEUE, before="reason")
 def queue(
+    decisions: Sequence[Decision],
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
-    first: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Start it before all waiting runs; repeatable.")
-    ] = None,
-    priority: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RUN=NUMBER", help="Higher starts earlier; 0 is the default."),
-    ] = None,
-    hold: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Keep it waiting until it is released.")
-    ] = None,
-    release: Annotated[Runs, typer.Option(metavar="RUN", help="Release a held run.")] = None,
-    cancel: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Cancel it; a waiting run costs nothing.")
-    ] = None,
-    stop: Annotated[
-        Runs, typer.Option(metavar="RUN", help="Stop it; its last intermediate result counts.")
-    ] = None,
     reason: Annotated[
         str, typer.Option(help="Reason, stored with the cancelled or stopped runs.")
     ] = "",
@@ -456,26 +441,12 @@ def queue(
     also if another process executes the experiment.
     """
     session = stored_session(experiment, store)
-    priorities = [_priority(text) for text in priority or []]
-    for run_id in (*(first or ()), *(hold or ()), *(release or ()), *(cancel or ()), *(stop or ())):
-        session.experiment.run(run_id)  # refuse an unknown run before any change
-    for run_id in first or []:
-        session.run_first(run_id)
-    for run_id, priority_number in priorities:
-        session.reprioritise(run_id, priority_number)
-    for run_id in hold or []:
-        session.hold(run_id)
-    for run_id in release or []:
-        session.release(run_id)
-    for run_id in cancel or []:
-        session.cancel(run_id, reason)
-    for run_id in stop or []:
-        session.stop(run_id, reason)
-    if not as_json:
-        for run_id in stop or []:
-            run = session.experiment.run(run_id)
+    decide(copy_in_memory(session), decisions, reason)  # a refused one leaves all as it is
+    for command in decide(session, decisions, reason):
+        if isinstance(command, StopRun) and not as_json:
+            run = session.experiment.run(command.run)
             reported = reported_words(run, session.experiment.opened.objective)
-            OUT.print(f"Run {run_id} is stopped; its last intermediate result counts: {reported}.")
+            OUT.print(f"Run {run.id} is stopped; its last intermediate result counts: {reported}.")
     rows = [*session.experiment.runs_in(RunState.RUNNING), *session.experiment.waiting]
     rows += [run for run in session.experiment.runs_in(RunState.QUEUED) if run.held]
     if as_json:
@@ -498,16 +469,6 @@ def queue(
     OUT.print(table)
     print_state(stored_state(session, store), store)
     return 0
-
-
-def _priority(text: str) -> tuple[int, float]:
-    run_id, _, number = text.partition("=")
-    try:
-        return int(run_id), float(number)
-    except ValueError:
-        raise SettingsError(
-            f"--priority {text}: give a run and a number, for example --priority 7=2.5"
-        ) from None
 
 
 def _state(run: Run) -> str:

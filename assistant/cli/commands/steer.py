@@ -1,6 +1,6 @@
 """Commands ``copperline steer``, ``what-if`` and ``resume``: change or continue an experiment."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +10,9 @@ import typer
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.what_if import WhatIf
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
+from assistant.cli.decisions import EXAMPLE, STEER, Decision, decide, weight_of, with_decisions
 from assistant.cli.experiment_view import (
+    copy_in_memory,
     existing,
     print_state,
     print_warning,
@@ -66,17 +68,16 @@ from assistant.presentation.tables.sla import sla_words
 from assistant.presentation.text.number_format import level
 from assistant.service.store_connection import embedded_service
 from assistant.session.execution import ExecutionLock
-from assistant.session.opening import load_session
 from assistant.session.session import Session
-from assistant.store.event_store import MemoryStore
 from strategies import Level, OptionValue, ParameterSpace, strategy_entry
 from strategies.space.parameter import parse_number
 
 NO_SPLIT = "none"
-EXAMPLE = "order=sjf"
 
 
+@with_decisions(STEER, before="replicate")
 def steer(
+    decisions: Sequence[Decision],
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     accept: Annotated[
         int | None,
@@ -101,26 +102,6 @@ def steer(
     cost_resources: CostResources = None,
     cost_measure: CostMeasure = None,
     cost_unit: CostUnit = None,
-    add: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Add a level to a parameter.")
-    ] = None,
-    reopen: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Suggest a closed level again.")
-    ] = None,
-    close: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Stop suggesting this level.")
-    ] = None,
-    unprefer: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="Stop preferring this level.")
-    ] = None,
-    prefer: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=LEVEL", help="Use this level in half of the suggestions."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONDITION", help="Never suggest runs that meet this condition."),
-    ] = None,
     strategy: Annotated[
         str | None, typer.Option(help="Strategy from now on.", show_default=False)
     ] = None,
@@ -133,10 +114,6 @@ def steer(
             metavar="SHARE",
             help="Share of suggestions inside regions, 0 to 1; none ends the split.",
         ),
-    ] = None,
-    weigh: Annotated[
-        list[str] | None,
-        typer.Option(metavar="REGION=WEIGHT", help="Weight of a region; new regions have 1."),
     ] = None,
     replicate: Annotated[
         list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
@@ -151,16 +128,13 @@ def steer(
     """Answer a warning, or change the SLA, levels or strategy of a stored experiment.
 
     All changes take effect, or none. Options may be repeated, and are applied in the order of this
-    list after the answer to a warning. The suggestions of an accepted alternative run next. The
-    word none removes a term of the SLA. Runs are only queued: a sweep that is running takes them,
-    and the last line names the next step. Without options, the open warning is shown with its
-    numbered alternatives.
+    list. The suggestions of an accepted alternative run next. The word none removes a term of the
+    SLA. Runs are only queued: a sweep that is running takes them, and the last line names the next
+    step. Without options, the open warning is shown with its numbered alternatives.
     """
     stored = stored_session(experiment, store)
     before = stored.events()
-    rehearsed = MemoryStore()  # all or nothing: a refused change has stored nothing
-    rehearsed.append(stored.id, 0, before)
-    session = load_session(rehearsed, stored.id)
+    session = copy_in_memory(stored)  # all or nothing: a refused change has stored nothing
     finished = session.experiment.finished
     _answer(session, accept, change, ignore)
     terms = SlaOptions(
@@ -173,23 +147,12 @@ def steer(
         session.reopen()  # only in the copy: invalid values are reported first
     n_before = len(session.events())
     is_answered = accept is not None or change is not None or ignore
-    _each(session, "--add", add, session.add_level, _new_level)
-    for flag, texts, make in (
-        ("--reopen", reopen, session.reopen_level),
-        ("--close", close, session.close_level),
-        ("--unprefer", unprefer, session.unprefer_level),
-        ("--prefer", prefer, session.prefer_level),
-    ):
-        _each(session, flag, texts, make, ParameterSpace.parse_value)
-    for condition in exclude or []:
-        session.exclude(condition)
     if strategy is not None or option or exploitation is not None:
         entry = strategy_entry(strategy or session.experiment.steering.strategy)
         options = strategy_options(entry, option or [])
         level: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
         session.change_strategy(strategy, options, level)
-    for text in weigh or []:
-        session.weigh_region(*weight_of(text))
+    decide(session, decisions)
     is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
     if finished is not None and not terms.is_given and is_asked:
         n = session.experiment.n_charged
@@ -233,22 +196,6 @@ def _show_warning(session: Session, store: Path | None, as_json: bool) -> None:
         print_warning(session.experiment, OUT, store)
 
 
-def _each(
-    session: Session,
-    flag: str,
-    texts: list[str] | None,
-    change: Callable[[str, Level], None],
-    read: Callable[[ParameterSpace, str, str], Level],
-) -> None:
-    for text in texts or []:
-        name, value = pair(text, flag, EXAMPLE)
-        change(name, read(session.experiment.space, name, value))
-
-
-def _new_level(space: ParameterSpace, name: str, text: str) -> Level:
-    return space.parameter(name).read(text)
-
-
 def _answer(session: Session, accept: int | None, change: float | None, ignore: bool) -> None:
     """Answer the open warning if one of the three options is given."""
     answers = [accept is not None, change is not None, ignore]
@@ -269,15 +216,6 @@ def _answer(session: Session, accept: int | None, change: float | None, ignore: 
         )
     is_paper = warning is not None and warning.basis == "paper"
     session.answer_warning("accepted", alternative=None if is_paper else accept - 1)
-
-
-def weight_of(text: str) -> tuple[int, float]:
-    """Parse the number and the weight of a region, such as ``2=0.5``. Raises SettingsError."""
-    name, value = pair(text, "--weigh", "2=0.5")
-    region, weight = parse_number(name), parse_number(value)
-    if not isinstance(region, int) or weight is None:
-        raise SettingsError(f"--weigh '{text}' is not a region number and a weight, as in 2=0.5")
-    return region, float(weight)
 
 
 def share_of(text: str) -> float | None:
@@ -527,7 +465,9 @@ def _resume(
     mine = further_configurations(session.experiment, include)
     _check_room(session, runs, len(mine))
     if terms.is_given:
-        apply_sla(_rehearsed(session), terms, session.now_s())  # refuse before anything is stored
+        apply_sla(
+            copy_in_memory(session), terms, session.now_s()
+        )  # refuse before anything is stored
         apply_sla(session, terms, session.now_s())
     elif _is_repaired(session.experiment):
         session.reopen()
@@ -567,13 +507,6 @@ def _own_hooks(session: Session) -> HookCommands:
     except SettingsError as error:
         raise SettingsError(f"{error}; give --no-hooks to continue without hooks") from error
     return hooks
-
-
-def _rehearsed(session: Session) -> Session:
-    """Return a copy of a stored session in memory."""
-    store = MemoryStore()
-    store.append(session.id, 0, session.events())
-    return load_session(store, session.id)
 
 
 def _check_room(session: Session, runs: int | None, n_more: int) -> None:
