@@ -1,181 +1,55 @@
-"""Worker: leases runs, executes them, renews their leases, and reports their results once.
+"""Worker: executes runs of a remote service, and reports their results once.
 
-The execution loop for leased runs, and the thread that sends heartbeats and intermediate results.
+The source of leases over HTTP, and the executors of a worker's experiments.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import partial
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, StringConstraints
 
 from assistant.client.api import REMOTE_ERRORS, ApiClient, Identifier, ServiceAnswer, new_key
 from assistant.core.errors import (
-    AccessDeniedError,
     AssistantError,
-    DamagedEventError,
     ExecutionRefusedError,
     LeaseLostError,
     ServiceError,
-    StoreError,
-    UnknownLeaseError,
 )
 from assistant.core.objective import Measure, finite
-from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
-from assistant.store.queue import LEASES_S, RunLease
+from assistant.core.ports import (
+    ExecutionRequest,
+    ExecutionResult,
+    Executor,
+    LeaseSource,
+    ReportListener,
+    RunLease,
+)
+from assistant.session.execution_loop import (
+    LOST,
+    MOST_WORDS,
+    NOT_NOW,
+    ExecutionLoop,
+    Patience,
+    run_words,
+)
+from assistant.store.queue import LEASES_S
 from strategies import Level
 from strategies.space.errors import one_line
 
-ENDING_S = 5.0  # Seconds that a heartbeat in progress may delay the end of a worker
-BEAT_S = 3.0
-"""Longest time in seconds between two heartbeats, and so until a worker learns of a lost lease."""
-REPORT_S = 1.0
-"""Smallest time in seconds between two reports of one run; only the latest result is sent."""
-GONE = (LeaseLostError, UnknownLeaseError, AccessDeniedError)
-"""Errors that mean a lost lease; the token of the worker may have been revoked."""
-
-
-class LeaseSource(Protocol):
-    """Interface from which a worker obtains and renews leases of runs."""
-
-    def lease(self) -> RunLease | None:
-        """Lease the next run and return it, or None if no run may start."""
-
-    def heartbeat(self, token: str) -> float:
-        """Renew a lease and return its length in seconds, or raise LeaseLostError."""
-
-    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Send an intermediate result of a leased run, or raise LeaseLostError."""
-
-    def complete(self, token: str, completion: ExecutionResult) -> None:
-        """Send the result of a leased run, or raise LeaseLostError if it is refused."""
-
-    def give_back(self, token: str, reason: str) -> None:
-        """Return a leased run to the queue without a result."""
-
-
-class LeaseHeartbeat:
-    """Background thread that renews leases and sends intermediate results.
-
-    A lease is renewed after a third of its length, at most after `BEAT_S`. ``on_lost`` is called in
-    that thread for a lost lease, whose token is then in ``lost``.
-    """
-
-    def __init__(self, leases: LeaseSource, on_lost: Callable[[], object] = lambda: None) -> None:
-        self._leases, self._on_lost = leases, on_lost
-        self.lost: set[str] = set()
-        self._due_s: dict[str, tuple[float, float]] = {}
-        self._reports: dict[str, Mapping[str, Measure]] = {}
-        self._told_s: dict[str, float] = {}
-        self._changed = threading.Condition()
-        self._ended = False
-        self._thread = threading.Thread(target=self._loop, name="copperline-beats", daemon=True)
-        self._thread.start()
-
-    def hold(self, token: str, lease_s: float) -> None:
-        """Renew a lease regularly from now on; its length is ``lease_s`` seconds."""
-        with self._changed:
-            self._due_s[token] = (_next_s(lease_s), lease_s)
-            self._changed.notify()
-
-    def drop(self, token: str) -> None:
-        """Stop renewing a lease and sending the intermediate results of its run."""
-        with self._changed:
-            for by_token in (self._due_s, self._reports, self._told_s):
-                by_token.pop(token, None)
-
-    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
-        """Queue an intermediate result for sending, replacing an older unsent one."""
-        with self._changed:
-            if token in self._due_s:
-                self._reports[token] = measures
-                self._changed.notify()
-
-    def end(self) -> None:
-        """Stop the background thread."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
-        self._thread.join(ENDING_S)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                if self._ended:
-                    return
-                now_s = time.monotonic()
-                due = [token for token, (at_s, _) in self._due_s.items() if at_s <= now_s]
-                news = [token for token in self._reports if self._may_tell_s(token) <= now_s]
-                if not due and not news:
-                    self._changed.wait(self._until_s(now_s))
-                    continue
-            for token in due:
-                self._beat(token)
-            for token in news:
-                self._tell(token)
-
-    def _may_tell_s(self, token: str) -> float:
-        return self._told_s.get(token, -REPORT_S) + REPORT_S
-
-    def _until_s(self, now_s: float) -> float | None:
-        times = [at_s for at_s, _ in self._due_s.values()]
-        times += map(self._may_tell_s, self._reports)
-        return min(times) - now_s if times else None
-
-    def _beat(self, token: str) -> None:
-        try:
-            lease_s = self._leases.heartbeat(token)
-        except GONE:
-            self._lose(token)
-            return
-        except REMOTE_ERRORS:  # not reached, so try at the next turn
-            lease_s = None
-        with self._changed:
-            if token in self._due_s:
-                lease_s = self._due_s[token][1] if lease_s is None else lease_s
-                self._due_s[token] = (_next_s(lease_s), lease_s)
-
-    def _tell(self, token: str) -> None:
-        with self._changed:
-            measures = self._reports.pop(token, None)
-            if measures is None:
-                return
-            self._told_s[token] = time.monotonic()
-        try:
-            self._leases.report(token, measures)
-        except GONE:
-            self._lose(token)
-        except REMOTE_ERRORS:  # not reached or not accepted; a later one may be
-            return
-
-    def _lose(self, token: str) -> None:
-        self.lost.add(token)
-        self.drop(token)
-        self._on_lost()
-
-
-def _next_s(lease_s: float) -> float:
-    return time.monotonic() + min(lease_s / 3, BEAT_S)
-
-
 T = TypeVar("T")
 LEASE_S = 30.0
-NOT_NOW = (ServiceError, StoreError)
-"""Errors that a worker waits out: a service that restarts, a disk that is full."""
-IDLE_S = 0.5
 GONE_S = 600.0  # Seconds without an answer after which a worker ends
 NOT_YET_S = 30.0
 """Seconds that a worker waits for the first answer, because the service may be starting."""
 MOST_LEFT_OUT = 1000
-MOST_WORDS = 4000
 LeaseS = Annotated[float, Field(ge=LEASES_S[0], le=LEASES_S[1])]
 
 
@@ -270,19 +144,18 @@ class HttpLeaseSource:
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease and return its length in seconds, or raise LeaseLostError."""
-        path, timeout_s = f"/v1/leases/{token}/heartbeat", max(1.0, self._lease_s / 3)
-        reply = self.link.change("POST", path, timeout_s=timeout_s)
+        reply = self._change(f"/v1/leases/{token}/heartbeat", timeout_s=self._timeout_s)
         with self.link.reading():
             return HeartbeatAnswer.model_validate(reply).lease_s
 
     def report(self, token: str, measures: Mapping[str, Measure]) -> None:
         """Send an intermediate result of a leased run, or raise LeaseLostError."""
-        path, timeout_s = f"/v1/leases/{token}/report", max(1.0, self._lease_s / 3)
-        self.link.change("POST", path, {"measures": _plain(measures)}, timeout_s=timeout_s)
+        body = {"measures": _plain(measures)}
+        self._change(f"/v1/leases/{token}/report", body, timeout_s=self._timeout_s)
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
         """Send the result of a leased run, or raise LeaseLostError if it is refused."""
-        body = {
+        body: dict[str, Any] = {
             "measures": None if completion.measures is None else _plain(completion.measures),
             "failure": None if completion.failure is None else completion.failure[:MOST_WORDS],
             "duration_s": completion.duration_s,
@@ -291,11 +164,26 @@ class HttpLeaseSource:
             body["output"] = asdict(completion.output)
         if body["measures"] is None and body["failure"] is None:
             body["failure"] = "the run gave no measures"
-        self.link.change("POST", f"/v1/leases/{token}/result", body)
+        self._change(f"/v1/leases/{token}/result", body)
 
-    def give_back(self, token: str, reason: str) -> None:
-        """Return a leased run to the queue without a result."""
-        self.link.change("POST", f"/v1/leases/{token}/return", {"reason": reason})
+    def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
+        """Return a leased run to the queue without a result; ``lost`` if its process died."""
+        body: dict[str, Any] = {"reason": reason}
+        if lost:
+            body["lost"] = True
+        self._change(f"/v1/leases/{token}/return", body)
+
+    @property
+    def _timeout_s(self) -> float:
+        return max(1.0, self._lease_s / 3)
+
+    def _change(self, path: str, body: object = None, **more: Any) -> Any:
+        try:
+            return self.link.change("POST", path, body, **more)
+        except REMOTE_ERRORS as error:
+            if isinstance(error, AssistantError):
+                raise
+            raise AssistantError(str(error)) from error
 
 
 def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
@@ -305,105 +193,115 @@ def _plain(measures: Mapping[str, Measure]) -> dict[str, Any]:
 def run_leased(
     leases: LeaseSource,
     executor: Executor,
-    changed: Callable[[int], None] | None = None,
+    on_change: Callable[[int], object] = lambda _run_id: None,
     stop: Callable[[], bool] | None = None,
     pause: Callable[[float], object] = time.sleep,
     steady_s: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Lease and execute runs until none is waiting; return the number of accepted results.
+    """Execute runs of a service in this process until none waits; return the number of results.
 
-    Intermediate results are sent meanwhile, and runs without a lease are ended. An unreachable
-    service is waited for, for `NOT_YET_S`. An interruption returns the executing runs.
-    ``stop`` is called before each lease; once true, no more run is leased.
-    Raises ServiceError or StoreError if the service could not be used for so long.
+    ``on_change`` is called with the number of each run that started or ended; once ``stop`` returns
+    true, no more run starts. Raises ServiceError or StoreError if the service could not be used for
+    `NOT_YET_S`.
     """
-    tell = changed or (lambda _run_id: None)
-    halted = stop or (lambda: False)
-    leases_by_run: dict[int, RunLease] = {}
-    n_results = 0
-
-    def end_lost() -> None:
-        for run_id, lease in tuple(leases_by_run.items()):
-            if lease.token in beats.lost:
-                executor.stop(run_id)
-
-    def reported(run_id: int, measures: Mapping[str, Measure]) -> None:
-        if run_id in leases_by_run:
-            beats.report(leases_by_run[run_id].token, measures)
-
-    beats = LeaseHeartbeat(leases, end_lost)
-    executor.listen(reported)
-
-    def patiently(ask: Callable[[], T]) -> T:
-        began_s = steady_s()
-        while True:
-            try:
-                return ask()
-            except NOT_NOW as error:
-                if isinstance(error, AccessDeniedError) or steady_s() - began_s > NOT_YET_S:
-                    raise
-                pause(IDLE_S)
-
-    def told_of(lease: RunLease, completion: ExecutionResult) -> bool:
-        if completion.stopped and not _is_ours(leases, lease.token):
-            return False  # ended because its lease was lost
-        beats.hold(lease.token, lease.lease_s)
-        return _report_result(leases, beats, lease.token, completion)
-
-    try:
-        while True:
-            while len(leases_by_run) < executor.capacity and not halted():
-                lease = patiently(leases.lease)
-                if lease is None:
-                    break
-                leases_by_run[lease.run_id] = lease
-                beats.hold(lease.token, lease.lease_s)
-                executor.submit(
-                    ExecutionRequest(lease.run_id, lease.values, lease.seed, lease.limit_s)
-                )
-                tell(lease.run_id)
-            if not leases_by_run:
-                return n_results
-            for completion in executor.collect():
-                lease_of_run = leases_by_run.get(completion.run_id)
-                if lease_of_run is None:
-                    continue  # lost and leased again here, and reported already
-                n_results += patiently(partial(told_of, lease_of_run, completion))
-                del leases_by_run[completion.run_id]
-                tell(completion.run_id)
-    except BaseException:
-        executor.cancel()
-        for lease in leases_by_run.values():
-            with contextlib.suppress(*REMOTE_ERRORS):  # otherwise its lease expires
-                leases.give_back(lease.token, "interrupted")
-        raise
-    finally:
-        beats.end()
-
-
-def _is_ours(leases: LeaseSource, token: str) -> bool:
-    try:
-        leases.heartbeat(token)
-    except (LeaseLostError, UnknownLeaseError):
-        return False
-    return True
-
-
-def _report_result(
-    leases: LeaseSource, beats: LeaseHeartbeat, token: str, completion: ExecutionResult
-) -> bool:
-    """Send a result; return False if it is refused."""
-    try:
-        leases.complete(token, completion)
-    except (LeaseLostError, UnknownLeaseError):
-        return False
-    finally:
-        beats.drop(token)
-    return True
+    loop = ExecutionLoop(
+        leases,
+        lambda _lease: executor,
+        capacity=executor.capacity,
+        patience=Patience(NOT_YET_S, NOT_YET_S),
+        on_change=lambda lease: on_change(lease.run_id),
+        pause=pause,
+        steady_s=steady_s,
+    )
+    return loop.run(stop or (lambda: False))
 
 
 class _AbandonedError(BaseException):
     """The lease of the executing run was lost; this is no failure of the run."""
+
+
+class _ExperimentExecutor:
+    """Executor of one experiment's runs for a worker: its own errors are failures of the runs.
+
+    ``inner`` is None if it cannot be made here, for the reason ``failure``. ``on_broken`` is called
+    once the executor has failed.
+    """
+
+    capacity = 1
+
+    def __init__(
+        self,
+        inner: Executor | None,
+        failure: str = "",
+        on_broken: Callable[[str], object] = lambda _reason: None,
+    ) -> None:
+        self._inner, self._failure, self._on_broken = inner, failure, on_broken
+        self._work: ExecutionRequest | None = None
+        self.is_collecting = False
+
+    def submit(self, work: ExecutionRequest) -> None:
+        """Start the execution of one run."""
+        self._work = work
+        self._guarded(lambda inner: inner.submit(work))
+
+    def collect(self) -> tuple[ExecutionResult, ...]:
+        """Wait for the result of the run; it is stopped once it was abandoned."""
+        work, completions = self._work, None
+        if work is None:
+            return ()
+        try:
+            self.is_collecting = True
+            completions = self._guarded(lambda inner: inner.collect())
+            self.is_collecting = False
+        except _AbandonedError:
+            self.cancel()
+            return (ExecutionResult(work.run_id, None, "its lease was lost", 0.0, stopped=True),)
+        finally:
+            self.is_collecting = False
+        if completions is not None:
+            return completions
+        return (ExecutionResult(work.run_id, None, self._failure, 0.0),)
+
+    def listen(self, reported: ReportListener) -> None:
+        """Set the callback for intermediate results."""
+        self._guarded(lambda inner: inner.listen(reported))
+
+    def stop(self, run_id: int) -> None:
+        """End the executing run early."""
+        if self._inner is not None:
+            self._inner.stop(run_id)
+
+    def cancel(self) -> None:
+        """Abort the executing run."""
+        if self._inner is not None:
+            self._inner.cancel()
+
+    def _guarded(self, act: Callable[[Executor], T]) -> T | None:
+        """Return the answer of the executor; None if it is broken, which fails the run."""
+        if self._inner is None:
+            return None
+        try:
+            return act(self._inner)
+        except Exception as error:  # of the executor; those of the application are results
+            broken, self._inner = self._inner, None
+            self._failure = _why_not_here(error)
+            with contextlib.suppress(Exception):
+                broken.cancel()
+                broken.__exit__(None, None, None)
+            self._on_broken(self._failure)
+            return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._inner is not None:
+            self._inner.__exit__(None, None, None)
+
+
+def _why_not_here(error: Exception) -> str:
+    words = str(error) if isinstance(error, REMOTE_ERRORS) else f"{type(error).__name__}: {error}"
+    return f"it cannot be executed: {one_line(words)}"
 
 
 class Worker:
@@ -432,67 +330,52 @@ class Worker:
     ) -> None:
         self._leases, self._make, self._lost, self._steady_s = leases, make, lost, steady_s
         self._say_it, self._said = say, ""
-        self._executors: dict[str, Executor] = {}
-        self._began_s = steady_s()
-        self._heard_s: float | None = None
-        self._executed: str | None = None
-        self._going_on: tuple[RunLease, Executor] | None = None
-        self._beats: LeaseHeartbeat | None = None
+        self._executors: dict[str, _ExperimentExecutor] = {}
+        self._executing: tuple[RunLease, _ExperimentExecutor] | None = None
+        self._loop: ExecutionLoop | None = None
 
     def work(
         self,
         stop: Callable[[], bool],
         idle: Callable[[float], object],
         pause: Callable[[float], object] | None = None,
+        idle_s: float = math.inf,
     ) -> int:
         """Lease and execute runs one at a time until ``stop()``; return the number of results.
 
         ``idle`` waits while there is no run, ``pause`` (by default ``idle``) while the service is
-        away.
+        away. After ``idle_s`` seconds without a run it ends.
 
         Raises:
             ServiceError: it refuses access, or does not answer for `GONE_S`.
             ExecutionRefusedError: it works for one experiment, and may not execute that.
         """
-        n_results, beats = 0, LeaseHeartbeat(self._leases, self._end_lost)
-        self._beats = beats
-        pause = pause or idle
+        self._loop = ExecutionLoop(
+            self._leases,
+            self._executor,
+            patience=Patience(NOT_YET_S, GONE_S),
+            on_lost=self._lost,
+            on_refused=self._refused,
+            say=self._say,
+            idle=idle,
+            pause=pause or idle,
+            idle_s=idle_s,
+            steady_s=self._steady_s,
+        )
         try:
-            while not stop():
-                try:
-                    lease = self._leases.lease()
-                except REMOTE_ERRORS as error:
-                    if isinstance(error, AssistantError) and not isinstance(error, NOT_NOW):
-                        raise  # it will be refused again
-                    self._wait_out(error, pause)  # no lease is held now
-                    continue
-                self._heard_s = self._steady_s()
-                if lease is None:
-                    idle(IDLE_S)
-                    continue
-                completion = self._execute(lease, beats, pause)
-                if completion is not None:
-                    n_results += self._told(lease, completion, beats, stop, pause)
-                beats.lost.clear()
+            return self._loop.run(stop, hurry=stop)
         finally:
-            beats.end()
             for executor in self._executors.values():
                 executor.__exit__(None, None, None)
-        return n_results
 
     def abandon(self) -> None:
         """Abort the executing run if its lease is lost; call it in the working thread."""
-        beats = self._beats
-        if beats is not None and self._executed is not None and self._executed in beats.lost:
-            self._executed = None
+        if self._loop is None or self._executing is None:
+            return
+        lease, executor = self._executing
+        if executor.is_collecting and self._loop.is_lost(lease.token):
+            executor.is_collecting = False
             raise _AbandonedError
-
-    def _end_lost(self) -> None:
-        """End the executing run if its lease is lost; called in the heartbeat thread."""
-        going_on, beats = self._going_on, self._beats
-        if going_on is not None and beats is not None and going_on[0].token in beats.lost:
-            going_on[1].stop(going_on[0].run_id)
-        self._lost()
 
     def _say(self, sentence: str) -> None:
         """Say a sentence, unless it was the last one."""
@@ -500,127 +383,30 @@ class Worker:
             self._said = sentence
             self._say_it(sentence)
 
-    def _wait_out(self, error: Exception, pause: Callable[[float], object]) -> None:
-        """Wait a little for an unusable service; raise the error if it has gone for good."""
-        last_call_s, patience_s = self._heard_s, GONE_S
-        if last_call_s is None:
-            last_call_s, patience_s = self._began_s, NOT_YET_S
-        if isinstance(error, AccessDeniedError) or self._steady_s() - last_call_s > patience_s:
+    def _refused(self, lease: RunLease, error: AssistantError) -> None:
+        if self._leases.only is not None:
             raise error
-        self._say(f"{error}; this worker tries again")
-        pause(IDLE_S)
-
-    def _told(
-        self,
-        lease: RunLease,
-        completion: ExecutionResult,
-        beats: LeaseHeartbeat,
-        stop: Callable[[], bool],
-        pause: Callable[[float], object],
-    ) -> bool:
-        """Send a result, with retries until the service can accept it."""
-        while True:
-            beats.hold(lease.token, lease.lease_s)
-            try:
-                return _report_result(self._leases, beats, lease.token, completion)
-            except DamagedEventError as error:
-                self._say(f"{_run_of(lease)}: its result cannot be stored: {error}")
-                return False
-            except NOT_NOW as error:
-                if stop():
-                    raise
-                self._wait_out(error, pause)
-            except REMOTE_ERRORS as error:
-                if completion.measures is None:
-                    self._say(f"{_run_of(lease)}: the service did not accept its failure: {error}")
-                    return False  # its lease expires
-                reason = f"the service did not accept its result: {error}"
-                completion = ExecutionResult(lease.run_id, None, reason, completion.duration_s)
-
-    def _execute(
-        self, lease: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
-    ) -> ExecutionResult | None:
-        """Execute a run; return None if it was given back or its lease is lost."""
-        executor = self._begun(lease, beats, pause)
-        if executor is None or isinstance(executor, ExecutionResult):
-            return executor
-        try:
-            executor.listen(lambda _run_id, measures: beats.report(lease.token, measures))
-            executor.submit(ExecutionRequest(lease.run_id, lease.values, lease.seed, lease.limit_s))
-            self._going_on, self._executed = (lease, executor), lease.token
-            (completion,) = executor.collect()
-            self._executed = None
-        except _AbandonedError:
-            executor.cancel()
-            return None
-        except Exception as error:  # of the executor; those of the application are results
-            self._executed = None
-            self._forget(lease.experiment_id)
-            return self._failed(lease, error)
-        except BaseException:
-            self._executed = None
-            executor.cancel()
-            beats.drop(lease.token)
-            self._give_back(lease, "interrupted")
-            raise
-        finally:
-            self._going_on = None
-        if completion.stopped and lease.token in beats.lost:
-            return None
-        return completion
-
-    def _begun(
-        self, lease: RunLease, beats: LeaseHeartbeat, pause: Callable[[float], object]
-    ) -> Executor | ExecutionResult | None:
-        """Return the executor of a run, or its failed result; None if it cannot execute here."""
-        beats.hold(lease.token, lease.lease_s)
-        try:
-            return self._executor(lease)
-        except (LeaseLostError, UnknownLeaseError):
-            beats.drop(lease.token)
-            return None
-        except (ExecutionRefusedError, DamagedEventError) as error:
-            beats.drop(lease.token)
-            self._give_back(lease, str(error))
-            if self._leases.only is not None:
-                raise
-            self._leases.leave_out(lease.experiment_id)
-            self._say(str(error))
-            return None
-        except NOT_NOW as error:  # no fault of the run
-            beats.drop(lease.token)
-            self._give_back(lease, f"its worker could not start it: {error}")
-            self._wait_out(error, pause)
-            return None
-        except Exception as error:  # a file or a setting that this machine cannot use
-            return self._failed(lease, error)
-
-    def _failed(self, lease: RunLease, error: Exception) -> ExecutionResult:
-        """Say why a run cannot be executed here, and return that as its result."""
-        words = (
-            str(error) if isinstance(error, REMOTE_ERRORS) else f"{type(error).__name__}: {error}"
-        )
-        reason = f"it cannot be executed: {one_line(words)}"
-        self._say(f"{_run_of(lease)}: {reason}")
-        return ExecutionResult(lease.run_id, None, reason, 0.0)
-
-    def _forget(self, experiment_id: str) -> None:
-        """End the executor of an experiment, so that its next run gets a new one."""
-        executor = self._executors.pop(experiment_id, None)
-        if executor is not None:
-            with contextlib.suppress(Exception):  # it is the broken one
-                executor.cancel()
-                executor.__exit__(None, None, None)
-
-    def _give_back(self, lease: RunLease, reason: str) -> None:
-        with contextlib.suppress(*REMOTE_ERRORS):  # otherwise its lease expires
-            self._leases.give_back(lease.token, reason[:MOST_WORDS])
+        self._leases.leave_out(lease.experiment_id)
+        self._say(str(error))
 
     def _executor(self, lease: RunLease) -> Executor:
-        if lease.experiment_id not in self._executors:
-            self._executors[lease.experiment_id] = self._make(lease).__enter__()
-        return self._executors[lease.experiment_id]
+        """Return the executor of a leased run; one that fails it if it cannot be executed here."""
 
+        def broken(reason: str) -> None:
+            self._executors.pop(lease.experiment_id, None)  # its next run gets a new one
+            if self._executing is not None:
+                self._say(f"{run_words(self._executing[0])}: {reason}")
 
-def _run_of(lease: RunLease) -> str:
-    return f"run {lease.run_id} of experiment '{lease.experiment_id}'"
+        executor = self._executors.get(lease.experiment_id)
+        if executor is None:
+            try:
+                executor = _ExperimentExecutor(self._make(lease).__enter__(), on_broken=broken)
+                self._executors[lease.experiment_id] = executor
+            except (*LOST, ExecutionRefusedError, *NOT_NOW):
+                raise
+            except Exception as error:  # a file or a setting that this machine cannot use
+                reason = _why_not_here(error)
+                self._say(f"{run_words(lease)}: {reason}")
+                executor = _ExperimentExecutor(None, reason)
+        self._executing = lease, executor
+        return executor

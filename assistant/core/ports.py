@@ -118,7 +118,9 @@ class ExecutionRequest:
 class ExecutionResult:
     """Result of one executed run: its measures, or the reason of the failure.
 
-    ``output`` is what the program printed; None if the application runs no program.
+    ``output`` is what the program printed; None if the application runs no program. ``lost`` says
+    that the process that executed the run has died, for the reason ``failure``: the run has no
+    result, and whoever leased it decides whether it is executed again.
     """
 
     run_id: int
@@ -127,6 +129,54 @@ class ExecutionResult:
     duration_s: float
     stopped: bool = False
     output: RunOutput | None = None
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunLease:
+    """Lease of one run by a worker: its token, length and the run to execute.
+
+    Args:
+        token: fencing token.
+        attempt: number of this attempt, from 1.
+        values: levels by parameter.
+        limit_s: time limit of the run; None for none.
+        lease_s: seconds until the lease ends without a heartbeat.
+        again: whether it was leased under the same idempotency key before.
+    """
+
+    experiment_id: str
+    run_id: int
+    token: str
+    attempt: int
+    values: Mapping[str, Level]
+    seed: int
+    limit_s: float | None
+    lease_s: float
+    again: bool = False
+
+
+class LeaseSource(Protocol):
+    """Source of leases of runs: an event log in this process, or a service over HTTP."""
+
+    def lease(self) -> RunLease | None:
+        """Lease the next run and return it, or None if no run may start."""
+
+    def heartbeat(self, token: str) -> float:
+        """Renew a lease and return its length in seconds, or raise LeaseLostError."""
+
+    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+        """Record an intermediate result of a leased run, or raise LeaseLostError."""
+
+    def complete(self, token: str, completion: ExecutionResult) -> None:
+        """Record the result of a leased run, or raise LeaseLostError if it is refused."""
+
+    def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
+        """Return a leased run to the queue without a result.
+
+        With ``lost`` the process that executed it has died; after several such losses the run has
+        failed.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from assistant.core.events import (
     Event,
     RunCompleted,
     RunFailed,
+    RunReturned,
     RunStarted,
     RunSubmitted,
 )
@@ -253,6 +254,27 @@ def assess_completion(
     return assess_measures(
         experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
     )
+
+
+MAX_ATTEMPTS = 3  # Lost workers after which a run has failed, because it may be what kills them
+
+
+def assess_loss(
+    run_id: int, n_lost: int, reason: str, now_s: float, max_attempts: int = MAX_ATTEMPTS
+) -> RunReturned | RunFailed:
+    """Return the event that follows when the process that executed a run has died.
+
+    ``n_lost`` counts this loss and the earlier ones of the run: it waits again, or has failed after
+    ``max_attempts`` losses.
+    """
+    if n_lost < max_attempts:
+        return RunReturned(now_s, run_id, reason, lost=True)
+    return RunFailed(
+        now_s, run_id,
+        f"{n_lost} workers were lost while they executed it, the last one because {reason}; it is "
+        "not tried again",
+        None,
+    )  # fmt: skip
 
 
 def assess_measures(

@@ -33,7 +33,12 @@ from assistant.core.ports import (
     ExecutionResult,
     ReportListener,
 )
-from assistant.executors.serial import RunReporter, execute_run, unstarted_completion
+from assistant.executors.serial import (
+    WORKER_DIED,
+    RunReporter,
+    execute_run,
+    unstarted_completion,
+)
 from assistant.executors.slurm import jobs
 from assistant.executors.slurm.jobs import PilotFolder, leftover_folders, remove_folder
 from assistant.executors.slurm.protocol import PREFIX, new_id, write_private
@@ -128,7 +133,7 @@ def scheduler_options(host: str) -> dict[str, Any]:
         "host": host,
         "dashboard": False,
         "dashboard_address": PAGES,
-        "allowed_failures": 0,  # we count deaths ourselves
+        "allowed_failures": 0,  # a lost run is leased again, see `assess_loss`
     }
 
 
@@ -525,8 +530,6 @@ def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
     dask_worker.plugins[token].ended = keys
 
 
-MOST_DEATHS = 3  # Worker deaths after which a run is taken for their cause
-
 CONNECT_S = 20.0
 
 COMES_BACK_S = 300.0  # Seconds that a known scheduler may be unreachable
@@ -580,7 +583,6 @@ class DaskExecutor:
         self._batch, self._environment = batch, environment or Environment()
         self._token = f"copperline-{uuid.uuid4().hex}"
         self._under_way: dict[str, tuple[Future, ExecutionRequest]] = {}
-        self._deaths: dict[int, int] = {}
         self._over: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reported: ReportListener | None = None
         self._stopped: set[int] = set()
@@ -711,20 +713,17 @@ class DaskExecutor:
         return ()
 
     def _replace_cluster(self) -> tuple[ExecutionResult, ...]:
-        """Replace an embedded cluster; this counts as a worker death for all executing runs."""
+        """Replace an embedded cluster; all executing runs are lost."""
         self._nobody_since_s = None
-        given_up = []
-        for key, (_, work) in list(self._under_way.items()):
-            if self._dies(work):
-                del self._under_way[key]
-                given_up.append(_lost(work))
+        lost = tuple(_lost(work) for _, work in self._under_way.values())
+        self._under_way.clear()
         if self._client is not None:
             _closed(self._client)
         if self._cluster is not None:
             self._cluster.close()
         self._cluster = self._own_cluster()
         self._reconnect()
-        return tuple(given_up)
+        return lost
 
     # Runs
 
@@ -792,22 +791,13 @@ class DaskExecutor:
             return None
         except KilledWorker:
             del self._under_way[key]
-            if not self._dies(work):
-                self._ask(work)
-                return None
-            done = _lost(work)
+            return _lost(work)
         except Exception as error:
             del self._under_way[key]
             return ExecutionResult(work.run_id, None, f"{type(error).__name__}: {error}", 0.0)
         self._under_way.pop(key, None)
         future.release()
-        self._deaths.pop(work.run_id, None)
         return done
-
-    def _dies(self, work: ExecutionRequest) -> bool:
-        """Count a worker death; return whether the run is taken for its cause."""
-        self._deaths[work.run_id] = self._deaths.get(work.run_id, 0) + 1
-        return self._deaths[work.run_id] >= MOST_DEATHS
 
     def listen(self, reported: ReportListener) -> None:
         """Set the listener of intermediate results."""
@@ -844,7 +834,6 @@ class DaskExecutor:
         """
         futures = [future for future, _ in self._under_way.values()]
         self._under_way.clear()
-        self._deaths.clear()
         self._stopped.clear()
         if self._client is not None and futures:
             with contextlib.suppress(Exception):
@@ -881,8 +870,7 @@ class DaskExecutor:
 
 
 def _lost(work: ExecutionRequest) -> ExecutionResult:
-    reason = "worker processes died during this run (killed, or out of memory)"
-    return ExecutionResult(work.run_id, None, reason, 0.0)
+    return ExecutionResult(work.run_id, None, WORKER_DIED, 0.0, lost=True)
 
 
 def _closed(client: "Client") -> None:

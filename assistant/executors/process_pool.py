@@ -18,7 +18,7 @@ from typing import Any, Self
 from assistant.core.errors import SettingsError
 from assistant.core.objective import Measure
 from assistant.core.ports import Application, ExecutionRequest, ExecutionResult, ReportListener
-from assistant.executors.serial import RunReporter, execute_run
+from assistant.executors.serial import WORKER_DIED, RunReporter, execute_run
 
 Ends = tuple[tuple[Connection, ...], Any]
 
@@ -191,10 +191,8 @@ class ProcessPoolExecutor:
         if error is None:
             return future.result()
         if isinstance(error, BrokenProcessPool):
-            reason = "a worker process died during this run (killed, or out of memory)"
-        else:
-            reason = f"{type(error).__name__}: {error}"
-        return ExecutionResult(work.run_id, None, reason, 0.0)
+            return ExecutionResult(work.run_id, None, WORKER_DIED, 0.0, lost=True)
+        return ExecutionResult(work.run_id, None, f"{type(error).__name__}: {error}", 0.0)
 
     def _replace_pool(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

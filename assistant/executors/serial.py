@@ -27,6 +27,8 @@ EVERY_S = 0.25  # Smallest time in seconds between two reports of one run to ano
 
 NOT_BEGUN = "the run was stopped before its start"
 
+WORKER_DIED = "its worker process died (killed, or out of memory)"
+
 
 class RunReporter:
     """Run control that forwards the latest intermediate result of a run at a limited rate.

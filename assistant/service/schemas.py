@@ -130,6 +130,13 @@ class ReasonIn(RequestBody):
     reason: Text = ""
 
 
+class ReturnIn(RequestBody):
+    """Request to return a leased run; ``lost`` if the process that executed it has died."""
+
+    reason: Text = ""
+    lost: bool = False
+
+
 class AutoSteeringIn(RequestBody):
     """Settings of auto-steering: batch size, number of initial runs, and warning handling."""
 

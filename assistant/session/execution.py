@@ -1,7 +1,6 @@
-"""Execution of waiting runs: the loop between an event log and an executor.
+"""Execution of an experiment's waiting runs in the process that has its event log.
 
-Also the monitor that records intermediate results meanwhile, and the lock that lets only one
-process execute an experiment.
+The event log as a source of leases, and the lock that lets only one process execute an experiment.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import hashlib
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 from weakref import WeakSet
 
-from assistant.core.errors import AssistantError, ExperimentError, StoreError
+from assistant.core.errors import ExperimentError, LeaseLostError, StoreError
 from assistant.core.events import (
     Event,
     ResultRefused,
@@ -32,96 +31,121 @@ from assistant.core.events import (
 )
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Measure
-from assistant.core.ports import ExecutionRequest, ExecutionResult, Executor
+from assistant.core.ports import ExecutionResult, Executor, RunLease
 from assistant.core.run import Run, RunState
-from assistant.core.submission import assess_completion
+from assistant.core.submission import assess_completion, assess_loss
 from assistant.session.event_log import EventLog
+from assistant.session.execution_loop import ExecutionLoop
 
 LOOK_S = 1.0
-"""Seconds between records of intermediate results, and between looks at others' decisions."""
+"""Seconds between looks at the decisions of others while runs execute."""
 
 
-class RunMonitor:
-    """Monitor of executing runs: records intermediate results and ends stopped runs."""
+class EventLogLeases:
+    """Source of leases of one experiment's runs, for the process that has its event log.
 
-    def __init__(self, event_log: EventLog, executor: Executor) -> None:
-        self.under_way: set[int] = set()
-        """Numbers of the executing runs; `run_queued` maintains it."""
-        self._event_log, self._executor = event_log, executor
-        self._latest: dict[int, Mapping[str, Measure]] = {}
-        self._news, self._ended = threading.Event(), threading.Event()
+    A lease is the start of a run without a worker; it never expires, because it ends with this
+    process. Intermediate results and the decisions of others are recorded and applied only while
+    the executing thread waits for results, so that the experiment never changes under its hands.
+    """
+
+    def __init__(self, event_log: EventLog) -> None:
+        self._event_log = event_log
+        self._run_ids: dict[str, int] = {}
+        self._n_leases = 0
+        self._waits = False
         self._acting = threading.Lock()
-        self._waiting = False
-        self._thread: threading.Thread | None = None
-        event_log.listen(self._hear)
-        executor.listen(self._reported)
 
-    def collect(self) -> tuple[ExecutionResult, ...]:
-        """Wait for results and return them like `Executor.collect`, monitoring runs meanwhile."""
-        for run_id in tuple(self.under_way):  # it may have been cancelled while it was submitted
-            if self._event_log.experiment.run(run_id).state is not RunState.RUNNING:
-                self._executor.stop(run_id)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._loop, name="copperline-lookout", daemon=True
-            )
-            self._thread.start()
+    def lease(self) -> RunLease | None:
+        """Start the next waiting run and return its lease, or None if no run waits."""
+        run = start_next(self._event_log)
+        if run is None:
+            return None
+        self._n_leases += 1
+        token = str(self._n_leases)
+        self._run_ids[token] = run.id
+        experiment = self._event_log.experiment
+        return RunLease(
+            experiment.opened.experiment_id, run.id, token, run.attempts,
+            experiment.space.values(run.configuration), run.seed, experiment.sla.run_limit_s,
+            3 * LOOK_S,
+        )  # fmt: skip
+
+    def heartbeat(self, token: str) -> float:
+        """Apply the decisions of others; raise LeaseLostError if one of them ended the run."""
+        with self._while_waiting() as is_waiting:
+            if is_waiting:
+                self._event_log.catch_up()
+                self._executing(token)
+        return 3 * LOOK_S
+
+    def report(self, token: str, measures: Mapping[str, Measure]) -> None:
+        """Record an intermediate result of a run.
+
+        Raises:
+            LeaseLostError: the run has ended.
+            StoreError: not now; it cannot be stored, or the executing thread does not wait.
+        """
+        with self._while_waiting() as is_waiting:
+            if not is_waiting:
+                raise StoreError("the executing thread has the event log")
+            self._event_log.catch_up()
+            run_id = self._executing(token)
+            self._event_log.record(RunReported(self._event_log.now_s(), run_id, measures))
+
+    def complete(self, token: str, completion: ExecutionResult) -> None:
+        """Record the result of a run and its output; raise LeaseLostError if it is refused."""
+        with self._event_log.deciding():
+            run = self._event_log.experiment.run(completion.run_id)
+            self._event_log.decide(_end, completion)
+        if completion.output is not None:
+            self._event_log.save_output(run.id, completion.output)
+        self._run_ids.pop(token, None)
+        if not _is_here(run):
+            raise LeaseLostError(f"the run is {run.state}")
+
+    def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
+        """Return a run to the queue, unless it has ended; see `assess_loss` for a lost one."""
+        with self._event_log.deciding():
+            run_id = self._run_ids.pop(token, None)
+            if run_id is None or not _is_here(self._event_log.experiment.run(run_id)):
+                return
+            now_s = self._event_log.now_s()
+            event: Event = RunReturned(now_s, run_id, reason)
+            if lost:
+                n_lost = self._event_log.experiment.run(run_id).lost + 1
+                event = assess_loss(run_id, n_lost, reason, now_s)
+            self._event_log.record(event)
+
+    @contextmanager
+    def waiting(self, executor: Executor) -> Iterator[None]:
+        """Allow other threads to record and apply events during a block.
+
+        Runs that a decision has ended before are ended in the executor.
+        """
+        experiment = self._event_log.experiment
+        for run_id in tuple(self._run_ids.values()):
+            if not _is_here(experiment.run(run_id)):
+                executor.stop(run_id)
         with self._acting:
-            self._waiting = True
+            self._waits = True
         try:
-            return self._executor.collect()
+            yield
         finally:
             with self._acting:  # wait until the present record is stored
-                self._waiting = False
+                self._waits = False
 
-    def end(self) -> None:
-        """Stop monitoring, so that nothing more is recorded."""
-        self._event_log.unlisten(self._hear)
-        self._executor.listen(lambda _run_id, _measures: None)
-        with self._acting:
-            self._ended.set()
-        self._news.set()
-
-    def _reported(self, run_id: int, measures: Mapping[str, Measure]) -> None:
-        self._latest[run_id] = measures
-        self._news.set()
-
-    def _hear(self, _experiment: Experiment, event: Event) -> None:
-        """End a run that was cancelled or stopped; called in the thread that decides."""
-        if isinstance(event, RunCancelled | RunStopped) and event.run_id in self.under_way:
-            self._executor.stop(event.run_id)
-
-    def _loop(self) -> None:
-        while not self._ended.is_set():
-            if self._news.wait(LOOK_S):
-                self._news.clear()
-            reported = bool(self._latest)
-            with suppress(AssistantError):  # the executing thread meets it too
-                self._look()
-            if reported:  # the first one is recorded at once, the next ones wait
-                self._ended.wait(LOOK_S)
-
-    def _look(self) -> None:
-        """Apply the decisions of others, and record intermediate results."""
+    @contextmanager
+    def _while_waiting(self) -> Iterator[bool]:
         # the executing thread does not wait for this while somebody decides
         with self._event_log.locked(), self._acting:
-            if self._ended.is_set() or not self._waiting:
-                return
-            self._event_log.catch_up()
-            for run_id in tuple(self._latest):
-                self._record(run_id, self._latest.pop(run_id))
+            yield self._waits
 
-    def _record(self, run_id: int, measures: Mapping[str, Measure]) -> None:
-        run = self._event_log.experiment.run(run_id)
-        if run.state is not RunState.RUNNING or run.token or run_id not in self.under_way:
-            return
-        try:
-            self._event_log.record(RunReported(self._event_log.now_s(), run_id, measures))
-        except StoreError:
-            self._latest.setdefault(run_id, measures)  # unless there is a newer one
-            raise
-        except AssistantError:  # it cannot be stored in an event log
-            return
+    def _executing(self, token: str) -> int:
+        run_id = self._run_ids.get(token)
+        if run_id is None or not _is_here(self._event_log.experiment.run(run_id)):
+            raise LeaseLostError("the run has ended; stop it")
+        return run_id
 
 
 def run_queued(
@@ -132,41 +156,35 @@ def run_queued(
 ) -> None:
     """Execute all waiting runs by priority, and record each result as it arrives.
 
-    Intermediate results are recorded at most every `LOOK_S` for each run; cancelled and stopped
+    Intermediate results are recorded at most every `REPORT_S` for each run; cancelled and stopped
     runs are ended. An interruption loses no result: executing runs return to the queue.
     ``on_change`` is called with each run that started or ended; once ``stop`` returns true, no more
     run starts.
     """
-    tell = on_change or (lambda _run: None)
-    halted = stop or (lambda: False)
-    run_monitor = RunMonitor(event_log, executor)
+    leases = EventLogLeases(event_log)
+
+    def changed(lease: RunLease) -> None:
+        if on_change is not None:
+            on_change(event_log.experiment.run(lease.run_id))
+
+    def end_decided(_experiment: Experiment, event: Event) -> None:
+        """End a run that was cancelled or stopped; called in the thread that decides."""
+        if isinstance(event, RunCancelled | RunStopped):
+            executor.stop(event.run_id)
+
+    loop = ExecutionLoop(
+        leases,
+        lambda _lease: executor,
+        capacity=executor.capacity,
+        waiting=leases.waiting,
+        on_change=changed,
+    )
+    event_log.listen(end_decided)
     try:
-        while True:
-            while len(run_monitor.under_way) < executor.capacity and not halted():
-                run = start_next(event_log)
-                if run is None:
-                    break
-                run_monitor.under_way.add(run.id)
-                executor.submit(_work(event_log, run))
-                tell(run)
-            if not run_monitor.under_way:
-                return
-            for completion in run_monitor.collect():
-                event_log.decide(_end, completion)
-                run_monitor.under_way.discard(completion.run_id)
-                if completion.output is not None:
-                    event_log.save_output(completion.run_id, completion.output)
-                tell(event_log.experiment.run(completion.run_id))
-    except BaseException:
-        executor.cancel()
-        under_way = run_monitor.under_way
-        with event_log.deciding():
-            _return(
-                event_log, [run for run in _ours(event_log) if run.id in under_way], "interrupted"
-            )
-        raise
+        loop.run(stop or (lambda: False))
     finally:
-        run_monitor.end()
+        event_log.unlisten(end_decided)
+        executor.listen(lambda _run_id, _measures: None)
 
 
 def _end(
@@ -174,12 +192,17 @@ def _end(
 ) -> RunCompleted | RunFailed | ResultRefused | None:
     """Return the event that ends a run; a result that is not expected any more is refused."""
     run = experiment.run(completion.run_id)
-    if run.state is RunState.RUNNING and not run.token:
+    if _is_here(run):
         return assess_completion(experiment, completion, now_s)
     if completion.stopped:
         return None  # it was ended on request
     why = f"the run is {run.state}"
     return ResultRefused(now_s, run.id, run.worker, "", why, completion.measures)
+
+
+def _is_here(run: Run) -> bool:
+    """Return whether the session's own process executes a run; workers hold the others."""
+    return run.state is RunState.RUNNING and not run.token
 
 
 def record_result(event_log: EventLog, completion: ExecutionResult) -> Run:
@@ -199,16 +222,6 @@ def record_result(event_log: EventLog, completion: ExecutionResult) -> Run:
         return event_log.experiment.run(run.id)
 
 
-def _ours(event_log: EventLog) -> list[Run]:
-    """Return the running runs of the session's own process; workers hold the others."""
-    return [run for run in event_log.experiment.runs_in(RunState.RUNNING) if not run.token]
-
-
-def _return(event_log: EventLog, runs: Iterable[Run], reason: str) -> None:
-    now_s = event_log.now_s()
-    event_log.record(*(RunReturned(now_s, run.id, reason) for run in runs))
-
-
 def start_next(event_log: EventLog) -> Run | None:
     """Record the start of the next waiting run and return it, or None if none waits."""
     with event_log.deciding():
@@ -217,12 +230,6 @@ def start_next(event_log: EventLog) -> Run | None:
             return None
         event_log.record(RunStarted(event_log.now_s(), waiting[0].id))
         return event_log.experiment.run(waiting[0].id)
-
-
-def _work(event_log: EventLog, run: Run) -> ExecutionRequest:
-    experiment = event_log.experiment
-    values = experiment.space.values(run.configuration)
-    return ExecutionRequest(run.id, values, run.seed, experiment.sla.run_limit_s)
 
 
 _BYTES = 2**40

@@ -35,35 +35,11 @@ from assistant.core.events import (
     has_external_client,
 )
 from assistant.core.objective import Measure, finite
-from assistant.core.ports import Clock, ExecutionResult, SystemClock
+from assistant.core.ports import Clock, ExecutionResult, RunLease, SystemClock
 from assistant.core.run import measured_s
-from assistant.core.submission import assess_measures
+from assistant.core.submission import MAX_ATTEMPTS, assess_loss, assess_measures
 from assistant.store.event_store import Durability, SqliteStore, StoredReply
-from strategies import Configuration, Level
-
-
-@dataclass(frozen=True, slots=True)
-class RunLease:
-    """Lease of one run by a worker: its token, length and the run to execute.
-
-    Args:
-        token: fencing token.
-        attempt: number of this attempt, from 1.
-        values: levels by parameter.
-        limit_s: time limit of the run; None for none.
-        lease_s: seconds until the lease ends without a heartbeat.
-        again: whether it was leased under the same idempotency key before.
-    """
-
-    experiment_id: str
-    run_id: int
-    token: str
-    attempt: int
-    values: Mapping[str, Level]
-    seed: int
-    limit_s: float | None
-    lease_s: float
-    again: bool = False
+from strategies import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +162,6 @@ class QueueQueries:
         return None if row is None else float(row[0])
 
 
-MAX_ATTEMPTS = 3  # Lost workers after which a run has failed, because it may be what kills them
-
 LEASES_S = (0.05, 86_400.0)
 
 EXPIRED_AT_ONCE = 100
@@ -307,7 +281,7 @@ class RunQueue(QueueQueries):
                 "SELECT lease_s, until_s FROM lease WHERE token = ?", (token,)
             ).fetchone()
             if row is None or row[1] <= self._steady_s():
-                self._lose(attempt)
+                self._expired(attempt)
             else:
                 connection.execute(
                     "UPDATE lease SET until_s = ? WHERE token = ?",
@@ -363,10 +337,16 @@ class RunQueue(QueueQueries):
                 )
         raise LeaseLostError(f"the result of run {attempt.run_id} is refused: {why}")
 
-    def give_back(self, token: str, reason: str) -> None:
-        """Requeue a leased run that its worker cannot finish, or raise UnknownLeaseError."""
+    def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
+        """Requeue a leased run that its worker cannot finish, or raise UnknownLeaseError.
+
+        ``lost`` says that the process that executed it has died; see `assess_loss`.
+        """
         with self._store.transaction("normal"):
             attempt = self._attempt(token)
+            if lost:
+                self._lose(attempt, reason)
+                return
             if attempt.is_current:
                 event = RunReturned(self._clock.now_s(), attempt.run_id, reason)
                 self._record(attempt.experiment_id, event)
@@ -505,10 +485,13 @@ class RunQueue(QueueQueries):
             (self._steady_s(), EXPIRED_AT_ONCE),
         ).fetchall()
         for (token,) in rows:
-            self._lose(self._attempt(token))
+            self._expired(self._attempt(token))
         return len(rows)
 
-    def _lose(self, attempt: LeaseAttempt) -> None:
+    def _expired(self, attempt: LeaseAttempt) -> None:
+        self._lose(attempt, f"worker {attempt.worker} did not renew its lease")
+
+    def _lose(self, attempt: LeaseAttempt, reason: str) -> None:
         """Take a run from its worker: it waits again, or has failed if it lost too many workers."""
         if not attempt.is_current:
             return
@@ -518,16 +501,7 @@ class RunQueue(QueueQueries):
             "SELECT lost FROM run WHERE experiment_id = ? AND run_id = ?",
             (attempt.experiment_id, run_id),
         ).fetchone()
-        event: Event = RunReturned(
-            now_s, run_id, f"worker {attempt.worker} did not renew its lease", lost=True
-        )
-        if before + 1 >= self._max_attempts:
-            event = RunFailed(
-                now_s, run_id,
-                f"{before + 1} workers were lost while they executed it, the last one "
-                f"{attempt.worker}; it is not tried again",
-                None,
-            )  # fmt: skip
+        event = assess_loss(run_id, before + 1, reason, now_s, self._max_attempts)
         self._record(attempt.experiment_id, event)
 
     def _record(self, experiment_id: str, event: Event) -> None:

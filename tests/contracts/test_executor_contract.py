@@ -187,12 +187,15 @@ def test_a_worker_that_dies_fails_its_runs_and_the_sweep_goes_on(name: str, n_ru
         session.submit(session.suggest(n_runs))
         session.run_queued(executor)
     failed = session.experiment.runs_in(RunState.FAILED)
-    assert any("died during this run" in (run.failure or "") for run in failed)
+    died = [run for run in failed if "worker process died" in (run.failure or "")]
+    assert died
+    assert all((run.failure or "").startswith("3 workers were lost") for run in died)
     completed = session.experiment.runs_in(RunState.COMPLETED)
     assert completed
     assert len(failed) + len(completed) == n_runs
     space = dying.space
     assert all(space.values(run.configuration)["x"] != 3 for run in completed)
+    assert all(run.lost < 3 for run in session.experiment.runs)
 
 
 def test_no_workers_are_refused() -> None:

@@ -12,9 +12,10 @@ from typing import Any
 from assistant import Session, Sla, load_session, open_session
 from assistant.core.errors import LeaseLostError, UnknownLeaseError
 from assistant.core.events import Event
+from assistant.core.ports import RunLease
 from assistant.core.run import RunState
 from assistant.store.event_store import MemoryStore, SqliteStore
-from assistant.store.queue import RunLease, RunQueue
+from assistant.store.queue import RunQueue
 from tests.assistant.examples import Hills
 from tests.queue.examples import HandClock
 

@@ -57,7 +57,7 @@ MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         (QUEUE, "            if attempt.result == digest:\n                return False\n", ""),
     ),
     "a run may lose any number of workers": (
-        (QUEUE, "if before + 1 >= self._max_attempts:", "if False:"),
+        (QUEUE, "assess_loss(run_id, before + 1,", "assess_loss(run_id, 1,"),
     ),
     "a run that was given back lost its worker": (
         (QUEUE, '"SELECT lost FROM run', '"SELECT attempts - 1 FROM run'),

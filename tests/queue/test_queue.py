@@ -8,9 +8,10 @@ import pytest
 from assistant import Experiment, RunState, Sla, load_session
 from assistant.core.errors import AssistantError, ExperimentError, LeaseLostError, UnknownLeaseError
 from assistant.core.events import ResultRefused, RunCompleted, RunReturned, RunStarted
+from assistant.core.ports import RunLease
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import SqliteStore
-from assistant.store.queue import RunLease, RunQueue
+from assistant.store.queue import RunQueue
 from tests.assistant.examples import Hills
 from tests.queue.examples import HandClock, queue_of, store_at, with_runs
 

@@ -11,14 +11,14 @@ import pytest
 
 from assistant.client.api import ApiClient, HttpStore
 from assistant.client.remote_session import RemoteSession, open_settings
-from assistant.client.worker import HttpLeaseSource, LeaseHeartbeat, Worker
+from assistant.client.worker import HttpLeaseSource, Worker
 from assistant.core.codec import encode_event
 from assistant.core.errors import AssistantError, ServiceError
 from assistant.core.events import ExperimentOpened
-from assistant.core.ports import ExecutionRequest
+from assistant.core.ports import ExecutionRequest, RunLease
 from assistant.executors.serial import SerialExecutor
+from assistant.session.execution_loop import LeaseHeartbeat
 from assistant.session.opening import build_opened_event
-from assistant.store.queue import RunLease
 from sim.api import SimError
 from tests.assistant.examples import Bowl
 from tests.fuzz.watch import fault_of_sentence

@@ -15,12 +15,11 @@ from assistant import Session
 from assistant.client.api import ApiClient
 from assistant.client.worker import HttpLeaseSource, Worker
 from assistant.core.errors import AccessDeniedError, LeaseLostError, ServiceError, StoreFullError
-from assistant.core.ports import ExecutionResult
+from assistant.core.ports import ExecutionResult, RunLease
 from assistant.executors.serial import SerialExecutor
 from assistant.service import experiment_service as house_module
 from assistant.service.api_tokens import Role
 from assistant.session.opening import open_from_event
-from assistant.store.queue import RunLease
 from tests.assistant.examples import TODAY, Bowl
 from tests.service.examples import eventually
 from tests.service.real import (
@@ -359,6 +358,7 @@ class Restarting:
     def __init__(self, refusals: list[Exception], lost: bool = False) -> None:
         self._refusals, self._lost = refusals, lost
         self.told: list[str] = []
+        self.returned: list[str] = []
         self.n_claims = 0
 
     def lease(self) -> RunLease | None:
@@ -377,8 +377,8 @@ class Restarting:
             raise LeaseLostError("too late")
         self.told.append(token)
 
-    def give_back(self, token: str, reason: str) -> None:
-        raise AssertionError("nothing was interrupted")
+    def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
+        self.returned.append(token)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -389,6 +389,7 @@ def test_a_worker_keeps_its_result_until_it_can_be_told(lost: bool) -> None:
     done = worker.work(lambda: leases.n_claims > 2, waits.append)
     assert done == (0 if lost else 1)
     assert leases.told == ([] if lost else ["t"])
+    assert leases.returned == []
     assert len(waits) == 4  # away, no room, away, nothing to do
 
 
@@ -397,6 +398,7 @@ def test_a_worker_that_shall_stop_does_not_wait_for_ever() -> None:
     worker = Worker(leases, lambda _lease: SerialExecutor(Bowl()))  # type: ignore[arg-type]
     with pytest.raises(ServiceError, match="away"):
         worker.work(lambda: len(leases._refusals) < 5 and leases.n_claims > 1, lambda _s: None)
+    assert leases.returned == ["t"], "another worker can execute the run at once"
 
 
 def test_a_full_disk_is_said_to_the_client(real: Real) -> None:

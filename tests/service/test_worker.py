@@ -16,7 +16,6 @@ from assistant.client.worker import (
     GONE_S,
     NOT_YET_S,
     HttpLeaseSource,
-    LeaseHeartbeat,
     Worker,
     run_leased,
 )
@@ -29,12 +28,13 @@ from assistant.core.errors import (
     UnknownLeaseError,
 )
 from assistant.core.objective import Measure
-from assistant.core.ports import ExecutionResult
+from assistant.core.ports import ExecutionResult, RunLease
 from assistant.executors.serial import SerialExecutor
 from assistant.service.experiment_service import ExperimentService, SuspendAwareClock
 from assistant.service.observability import ServiceLog
+from assistant.session.execution_loop import LeaseHeartbeat
 from assistant.store.event_store import SqliteStore
-from assistant.store.queue import RunLease, RunQueue
+from assistant.store.queue import RunQueue
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb
 from tests.queue.examples import HandClock, queue_of, with_runs
@@ -79,7 +79,7 @@ class Told:
         self._next("complete")
         self.told.append(completion)
 
-    def give_back(self, token: str, reason: str) -> None:
+    def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
         self._next("give_back")
         self.returned.append(token)
 

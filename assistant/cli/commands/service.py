@@ -43,12 +43,11 @@ from assistant.core.errors import (
     SettingsError,
 )
 from assistant.core.events import ExperimentOpened, has_external_client
-from assistant.core.ports import Executor
+from assistant.core.ports import Executor, RunLease
 from assistant.executors import make_executor
 from assistant.service.experiment_service import SAFE_APPLICATIONS, ExperimentService
 from assistant.service.store_connection import ServiceSupervisor, needs_service
 from assistant.store.event_store import SqliteStore
-from assistant.store.queue import RunLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,10 +388,7 @@ def work(
             raise KeyboardInterrupt
         ended.set()
 
-    rest = _IdleLimit(ended, 0.0 if until_idle else idle)
-
     def stop() -> bool:
-        rest.search_started()
         return ended.is_set() or (parent is not None and os.getppid() != parent)
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -405,7 +401,7 @@ def work(
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
-    n_results = worker.work(stop, rest, ended.wait)
+    n_results = worker.work(stop, ended.wait, idle_s=0.0 if until_idle else idle)
     OUT.print(f"{n_results} results sent.")
     return 0
 
@@ -419,26 +415,6 @@ def _end_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="copperline-parent", daemon=True).start()
-
-
-class _IdleLimit:
-    """Limit of the idle time of a worker: waits for work, and ends the worker after that time."""
-
-    def __init__(self, ended: threading.Event, most_s: float) -> None:
-        self._ended, self._most_s = ended, most_s
-        self._rested_s, self._resting = 0.0, False
-
-    def __call__(self, seconds: float) -> None:
-        if self._rested_s >= self._most_s:
-            self._ended.set()
-        self._ended.wait(seconds)
-        self._rested_s, self._resting = self._rested_s + seconds, True
-
-    def search_started(self) -> None:
-        """Record a search for work, and restart the idle time if there was no wait before."""
-        if not self._resting:
-            self._rested_s = 0.0
-        self._resting = False
 
 
 def executor_of(

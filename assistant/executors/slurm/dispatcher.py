@@ -11,7 +11,6 @@ import secrets
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from typing import Any, Literal
 from assistant.core.errors import ExecutorError, SettingsError
 from assistant.core.objective import Measure
 from assistant.core.ports import ExecutionRequest, ExecutionResult
+from assistant.executors.serial import WORKER_DIED
 from assistant.executors.slurm.protocol import (
     MOST_HEADER,
     FrameError,
@@ -30,8 +30,6 @@ from assistant.executors.slurm.protocol import (
     measures_of,
     work_as_json,
 )
-
-MOST_DEATHS = 3  # Lost pilots after which a run is taken for their cause
 
 MOST_HELLOS = 64
 """Largest number of sessions of one ticket: Slurm may requeue a job, but not for ever."""
@@ -49,8 +47,8 @@ END: Mapping[str, Any] = {"do": "end"}
 Why = Literal["died", "ended"]
 
 _WHYS = {
-    "died": "worker processes died during this run (killed, or out of memory)",
-    "ended": "its Slurm jobs ended during this run; is their walltime long enough for a run?",
+    "died": WORKER_DIED,
+    "ended": "its Slurm job ended during the run; is the walltime long enough for a run?",
 }
 
 
@@ -101,7 +99,6 @@ class PilotDispatcher:
         self._lock = threading.RLock()
         self._pilots: dict[str, _PilotRecord] = {}
         self._waiting: dict[int, ExecutionRequest] = {}
-        self._deaths: Counter[int] = Counter()
         self._n_taken, self._n_given = 0, 0
         self.on_change: Callable[[], None] = lambda: None
         self.n_heard = 0
@@ -131,13 +128,12 @@ class PilotDispatcher:
             for place, work in list(self._waiting.items()):
                 if work.run_id == run_id:
                     del self._waiting[place]
-                    self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
+                    self._over(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
 
     def forget(self) -> list[str]:
         """Drop all runs, revoke the tickets of busy pilots, and return the ids of these pilots."""
         with self._lock:
             self._waiting.clear()
-            self._deaths.clear()
             busy = [name for name, pilot in self._pilots.items() if pilot.assignment is not None]
             for name in busy:
                 self._pilots[name].assignment = None
@@ -154,7 +150,7 @@ class PilotDispatcher:
         self.on_change()
 
     def revoke(self, name: str) -> None:
-        """Revoke the ticket of a pilot, and requeue the run that the pilot executes."""
+        """Revoke the ticket of a pilot; the run that the pilot executes is lost."""
         with self._lock:
             pilot = self._pilots[name]
             pilot.over = True
@@ -285,8 +281,7 @@ class PilotDispatcher:
         if kind == "result":
             completion = completion_of(body.get("completion") or {})
             pilot.assignment = None
-            self._deaths.pop(assignment.work.run_id, None)
-            self._tell(replace(completion, run_id=assignment.work.run_id))
+            self._over(replace(completion, run_id=assignment.work.run_id))
             return {"do": "go"}
         if kind == "lost":
             self._put_back(pilot, "ended" if body.get("why") == "ended" else "died")
@@ -300,18 +295,10 @@ class PilotDispatcher:
         if assignment is None:
             return
         run_id = assignment.work.run_id
-        self._deaths[run_id] += 1
         if assignment.stop:
-            self._tell(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
-        elif self._deaths[run_id] >= MOST_DEATHS:
-            self._tell(ExecutionResult(run_id, None, _WHYS[why], 0.0))
+            self._over(ExecutionResult(run_id, None, STOPPED, 0.0, stopped=True))
         else:
-            self._waiting[assignment.place] = assignment.work
-            self.on_change()
-
-    def _tell(self, completion: ExecutionResult) -> None:
-        self._deaths.pop(completion.run_id, None)
-        self._over(completion)
+            self._over(ExecutionResult(run_id, None, _WHYS[why], 0.0, lost=True))
 
 
 def _is_silent(pilot: _PilotRecord, now_s: float) -> bool:

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from assistant.core.codec import encode_event
 from assistant.core.errors import LeaseLostError, SettingsError, UnknownExperimentError
+from assistant.core.ports import RunLease
 from assistant.core.run import RunOutput
 from assistant.core.sla import AutoSteering
 from assistant.service import schemas
@@ -48,7 +49,7 @@ from assistant.service.schemas import (
     plain_text,
     wants_plain_text,
 )
-from assistant.store.queue import LeaseAttempt, RunLease
+from assistant.store.queue import LeaseAttempt
 
 lease_router = APIRouter(
     prefix="/v1", tags=["leases"], dependencies=[WORKER], responses=responses(409, 422)
@@ -197,13 +198,17 @@ async def result(
     responses=responses(404),
 )
 async def give_back(
-    token: Token, body: schemas.ReasonIn, request: Request, context: ContextOf
+    token: Token, body: schemas.ReturnIn, request: Request, context: ContextOf
 ) -> None:
-    """Return a leased run to the queue because this worker cannot finish it."""
+    """Return a leased run to the queue because this worker cannot finish it.
+
+    A run whose process has died (`lost`) fails after several such losses.
+    """
 
     def given_back() -> None:
         _tell(request, context, token)
-        context.service.queue.give_back(token, body.reason or "its worker returned it")
+        reason = body.reason or "its worker returned it"
+        context.service.queue.give_back(token, reason, lost=body.lost)
 
     await _at_work(context, given_back)
 

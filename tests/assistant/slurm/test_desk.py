@@ -53,6 +53,8 @@ def test_a_run_whose_pilot_is_silent_is_made_elsewhere_and_the_late_result_is_th
     assert service.desk.expire() == []
     service.clock.now_s += 2
     assert service.desk.expire() == [first.pilot]
+    assert service.over.pop().lost
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     new = line.ask("next")["attempt"]
     assert new != old
     assert lost.ask("result", result(old, measures={"height": 666.0}))["do"] == "end"
@@ -87,16 +89,15 @@ def test_a_time_in_which_this_machine_slept_is_nobodys_fault(service: House) -> 
     assert line.ask("next")["do"] == "wait"
 
 
-@pytest.mark.parametrize(("why", "said"), [("died", "processes died"), ("ended", "walltime")])
-def test_a_run_that_loses_its_pilot_again_and_again_is_given_up(
+@pytest.mark.parametrize(("why", "said"), [("died", "process died"), ("ended", "walltime")])
+def test_a_run_that_loses_its_pilot_is_lost_with_the_reason(
     service: House, why: str, said: str
 ) -> None:
     line = service.line()
     service.desk.take(ExecutionRequest(1, VALUES, 0))
-    for _ in range(dispatcher.MOST_DEATHS):
-        assert service.over == []
-        line.ask("lost", {"attempt": line.ask("next")["attempt"], "why": why})
+    line.ask("lost", {"attempt": line.ask("next")["attempt"], "why": why})
     (told,) = service.over
+    assert told.lost
     assert told.measures is None
     assert said in (told.failure or "")
     assert line.ask("next") == {"do": "wait"}
@@ -146,6 +147,8 @@ def test_a_second_session_of_a_ticket_fences_off_the_first(service: House) -> No
     service.desk.take(ExecutionRequest(1, VALUES, 0))
     old = first.ask("next")["attempt"]
     second = service.line(ticket)
+    assert service.over.pop().lost
+    service.desk.take(ExecutionRequest(1, VALUES, 0))
     new = second.ask("next")["attempt"]
     told = first.ask("result", result(old))
     assert told["do"] == "end"

@@ -18,8 +18,7 @@ from assistant.client.api import ApiClient
 from assistant.client.remote_session import RemoteSession
 from assistant.client.worker import HttpLeaseSource, Worker
 from assistant.core.errors import AssistantError, ServiceError
-from assistant.core.ports import ExecutionResult
-from assistant.store.queue import RunLease
+from assistant.core.ports import ExecutionResult, RunLease
 from strategies import StrategyError
 from tests.faults.soak.app import BAD, LEVELS
 from tests.faults.soak.board import Board
