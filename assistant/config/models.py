@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from assistant.config.application import DurationS, SizeBytes, StrictModel
+from assistant.config.fields import DurationS, SizeBytes, StrictModel, setting
 from assistant.core.bounds import CORES, COST, VALUE
 from assistant.core.errors import SettingsError, hint
 from assistant.core.objective import (
@@ -31,31 +31,45 @@ from strategies import ParameterSpace
 class RmseSettings(StrictModel):
     """Settings ``rmse``: a measure that is a series, and the reference series for its error."""
 
-    measure: str
-    reference: list[Annotated[float, VALUE]]
+    measure: str = setting("A measure that is a series.")
+    reference: list[Annotated[float, VALUE]] = setting("Values that the series is to have.")
 
 
 class ConstraintSettings(StrictModel):
     """Settings ``[[objective.constraints]]``: a bound on one measure."""
 
-    measure: str
-    at_most: Annotated[float, VALUE] | None = None
-    at_least: Annotated[float, VALUE] | None = None
-    label: str = ""
+    measure: str = setting("The measure that is bounded.", title="Measure")
+    at_most: Annotated[float, VALUE] | None = setting(
+        "Largest allowed value.", None, title="at most"
+    )
+    at_least: Annotated[float, VALUE] | None = setting(
+        "Smallest allowed value.", None, title="at least"
+    )
+    label: str = setting("Name of the constraint, for people.", "", title="Label")
 
 
 class ObjectiveSettings(StrictModel):
     """Settings ``[objective]``: measures to optimise, their directions and constraints."""
 
-    minimise: str | None = None
-    maximise: str | None = None
-    weighted: dict[str, Annotated[float, VALUE]] | None = None
-    rmse: RmseSettings | None = None
-    unit: str | None = None
-    second: str | None = None
-    second_goal: Goal | None = None
-    constraints: list[ConstraintSettings] = Field(default_factory=list)
-    without: list[str] = Field(default_factory=list)
+    minimise: str | None = setting("Measure to make small.", None)
+    maximise: str | None = setting("Measure to make large.", None)
+    weighted: dict[str, Annotated[float, VALUE]] | None = setting(
+        "Weighted sum of measures, which is minimised.", None
+    )
+    rmse: RmseSettings | None = setting("A series that is to be near a reference.", None)
+    unit: str | None = setting("Unit of the objective, for people.", None, title="Unit")
+    second: str | None = setting(
+        "A second measure: find the trade-offs of both.", None, title="Second measure"
+    )
+    second_goal: Goal | None = setting(
+        "Direction of the second measure; `minimise` if left out.", None, title="Direction"
+    )
+    constraints: list[ConstraintSettings] = setting("Bounds beside the application's own.", [])
+    without: list[str] = setting(
+        "Measures whose constraints of the application are left out.",
+        [],
+        title="From the simulation",
+    )
 
     @model_validator(mode="after")
     def _one(self) -> "ObjectiveSettings":
@@ -143,11 +157,25 @@ def check_measures(objective: Objective, application: Application) -> None:
 class CostSettings(StrictModel):
     """Settings ``[cost]``: the price of a run, and the cost limit of all runs together."""
 
-    limit: Annotated[float, COST] | None = None
-    unit: str = ""
-    per_hour: Annotated[float, COST] | None = None
-    resources: str | None = None
-    measure: str | None = None
+    limit: Annotated[float, COST] | None = setting(
+        "Maximum cost of all runs; without it the cost is only counted.", None, title="Cost limit"
+    )
+    unit: str = setting("Unit of the cost, e.g. EUR or kWh.", "", title="Unit", example="EUR")
+    per_hour: Annotated[float, COST] | None = setting(
+        "Price of an hour of a run.", None, title="Price per hour of a run", example="0.5"
+    )
+    resources: str | None = setting(
+        "Parameter or measure that multiplies the price of an hour.",
+        None,
+        title="Multiply by this parameter or measure",
+        example="nodes",
+    )
+    measure: str | None = setting(
+        "Measure to use as the cost of a run, instead of a price.",
+        None,
+        title="Or: measure that is the cost",
+        example="energy_j",
+    )
 
     @property
     def tariff(self) -> Tariff:
@@ -198,18 +226,18 @@ _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.,@+-]*$"
 class ExecutorSettings(StrictModel):
     """Settings ``[executor]``: the executor of the runs and its options."""
 
-    kind: Literal["serial", "process_pool", "dask", "slurm"]
-    address: str | None = None
-    authority: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    system: Literal["slurm"] | None = None
-    partition: str | None = Field(default=None, pattern=_NAME)
-    account: str | None = Field(default=None, pattern=_NAME)
-    walltime: DurationS | None = None
-    options: list[str] = Field(default_factory=list)
-    host: str | None = None
-    folder: str | None = None
+    kind: Literal["serial", "process_pool", "dask", "slurm"] = setting("Where runs execute.")
+    address: str | None = setting("Address of a Dask scheduler.", None)
+    authority: str | None = setting("PEM file of the certificate authority, for `tls://`.", None)
+    certificate: str | None = setting("PEM file of the certificate.", None)
+    key: str | None = setting("PEM file of the key.", None)
+    system: Literal["slurm"] | None = setting("Have Slurm start the workers of Dask.", None)
+    partition: str | None = setting("Partition of Slurm.", None, pattern=_NAME)
+    account: str | None = setting("Account of Slurm.", None, pattern=_NAME)
+    walltime: DurationS | None = setting("Time limit of each job of Slurm; a run has to fit.", None)
+    options: list[str] = setting("More options of `sbatch`, one argument each.", [])
+    host: str | None = setting("This machine, as the nodes reach it.", None)
+    folder: str | None = setting("Folder that this machine and the nodes share.", None)
 
     def build(self) -> ExecutorSpec:
         """Build the executor specification, or raise SettingsError if invalid."""
@@ -244,8 +272,10 @@ LEAST_MEMORY_BYTES = 1 << 20
 class EnvironmentSettings(StrictModel):
     """Settings ``[environment]``: cores and memory requested for each run."""
 
-    cores: Annotated[int, CORES] | None = None
-    memory: Annotated[SizeBytes, Field(ge=LEAST_MEMORY_BYTES)] | None = None
+    cores: Annotated[int, CORES] | None = setting("Cores that each run needs.", None)
+    memory: Annotated[SizeBytes, Field(ge=LEAST_MEMORY_BYTES)] | None = setting(
+        "Memory that all processes of a run need together, such as '4 GiB'.", None
+    )
 
     def build(self) -> Environment:
         """Build the requested computing environment of a run."""
@@ -276,11 +306,13 @@ Argv = Annotated[list[str] | None, BeforeValidator(_words)]
 class HookSettings(StrictModel):
     """Settings ``[hooks]``: programs started on warnings, at the end of a sweep and on failures."""
 
-    on_warning: Argv = None
-    on_finish: Argv = None
-    on_failure: Argv = None
-    timeout: Annotated[DurationS, Field(le=LONGEST_S)] = TIMEOUT_S
-    cwd: str = "."
+    on_warning: Argv = setting("Program to start when a warning is given.", None)
+    on_finish: Argv = setting("Program to start when a sweep ends.", None)
+    on_failure: Argv = setting(
+        "Program to start when runs or the sweep fail; at most once a minute.", None
+    )
+    timeout: Annotated[DurationS, Field(le=LONGEST_S)] = setting("Time limit of a hook.", TIMEOUT_S)
+    cwd: str = setting("Folder that hooks run in, relative to the file.", ".")
 
     def build(self) -> HookCommands:
         """Build the hook commands, or raise SettingsError if one is invalid."""

@@ -14,41 +14,40 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from assistant.applications.lookup import Lookup
 from assistant.config.application import (
-    AiPlatformSettings,
-    BaselineSettings,
     CommandSettings,
-    DurationS,
-    FloodSettings,
     FunctionSettings,
-    FuturesSettings,
-    LevelValue,
-    LogarithmicSettings,
-    MachineSettings,
-    MazeSettings,
-    MeasuresSettings,
     ParameterSettings,
-    PlacementSettings,
-    RangeSettings,
     RestSettings,
-    SchedulingSettings,
-    StrictModel,
 )
+from assistant.config.fields import DurationS, LevelValue, StrictModel, model_at, setting
 from assistant.config.models import (
     PATHS,
-    ConstraintSettings,
     CostSettings,
     EnvironmentSettings,
     ExecutorSettings,
     HookSettings,
     ObjectiveSettings,
-    RmseSettings,
     check_measures,
     check_tariff,
     objective_of,
+)
+from assistant.config.simulation import (
+    AiPlatformSettings,
+    FloodSettings,
+    MazeSettings,
+    PlacementSettings,
+    SchedulingSettings,
 )
 from assistant.core.bounds import (
     BATCH,
@@ -82,8 +81,12 @@ from strategies import (
 class LookupSettings(StrictModel):
     """Settings ``[application]`` of kind ``lookup``: a CSV file of measured configurations."""
 
-    kind: Literal["lookup"]
-    table: str
+    kind: Literal["lookup"] = setting("What a run executes.")
+    table: str = setting(
+        "Measured table (CSV) with a column per parameter and `objective`, which is minimised.",
+        title="Path of the table",
+        example="measured.csv",
+    )
 
 
 ApplicationSettings: TypeAlias = (
@@ -104,7 +107,7 @@ class StrategySettings(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str = DEFAULT_STRATEGY
+    name: str = setting("Name of the strategy; its options stand beside it.", DEFAULT_STRATEGY)
 
     @property
     def options(self) -> dict[str, Level]:
@@ -112,19 +115,42 @@ class StrategySettings(BaseModel):
         return dict(self.model_extra or {})
 
 
+class _OrName:
+    """Mark of a table that may also be the text of its name, in the JSON schema."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string"}]}
+
+
 class WarningPolicySettings(StrictModel):
     """Settings ``[warning_policy]``: rules for good results, pending runs and warnings."""
 
-    good: Literal["quantile", "threshold", "verdicts"] = "quantile"
-    quantile: float = Field(default=0.3, gt=0, le=1)
-    threshold: Annotated[float, VALUE] | None = None
-    eps: Annotated[float, RADIUS] | None = None
-    min_samples: Annotated[int, MIN_SAMPLES] = 3
-    pending: Literal["near", "queued", "box", "plan"] = "near"
-    warn_from: float = Field(default=0.0, ge=0, le=1)
-    advised: float = Field(default=0.7, ge=0, le=1)
-    rule: WarnRule = "auto"
-    warn_at: float | None = Field(default=None, gt=0, lt=1)
+    good: Literal["quantile", "threshold", "verdicts"] = setting(
+        "Which results make regions.", "quantile"
+    )
+    quantile: float = setting("Best share of the results, for `quantile`.", 0.3, gt=0, le=1)
+    threshold: Annotated[float, VALUE] | None = setting(
+        "A value at least this good, for `threshold`.", None
+    )
+    eps: Annotated[float, RADIUS] | None = setting(
+        "Radius of DBSCAN, in level steps; 1.5 if left out.", None
+    )
+    min_samples: Annotated[int, MIN_SAMPLES] = setting("Least number of neighbours of DBSCAN.", 3)
+    pending: Literal["near", "queued", "box", "plan"] = setting(
+        "Which configurations count as pending.", "near"
+    )
+    warn_from: float = setting("Share of the budget spent before warnings begin.", 0.0, ge=0, le=1)
+    advised: float = setting("Exploitation level that a warning proposes.", 0.7, ge=0, le=1)
+    rule: WarnRule = setting("What warns.", "auto")
+    warn_at: float | None = setting(
+        "Probability of a miss from which the forecast warns; that measured for the strategy if "
+        "left out.",
+        None,
+        gt=0,
+        lt=1,
+    )
 
 
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
@@ -138,36 +164,97 @@ DEFAULT_RUNS = 60  # Default budget of runs, without runs, deadline or cost limi
 class SweepSettings(StrictModel):
     """Validated settings of a sweep file, with all its settings tables."""
 
-    name: str = ""
-    preset: Literal["copper"] | None = None
-    seed: Annotated[int, SEED] = 0
-    runs: Annotated[int, RUNS] | None = None
-    initial: Annotated[int, INITIAL] = 10
-    batch: Annotated[int, BATCH] | None = None
-    workers: Annotated[int, WORKERS] = 1
-    executor: ExecutorSettings | None = None
-    environment: EnvironmentSettings = EnvironmentSettings()
-    deadline: DurationS | None = None
-    goal: Annotated[float, VALUE] | None = None
-    at_goal: AtGoal = "stop"
-    keep_going: bool = False
-    run_limit: DurationS | None = None
-    cost: CostSettings | None = None
-    exploitation: float | None = Field(default=None, ge=0, le=1)
-    warnings: Literal["accept", "ignore", "wait"] = "ignore"
-    results: list[str] = Field(default_factory=list)
-    replicates: bool = False
-    plan: dict[str, list[LevelValue]] = Field(default_factory=dict)
-    warning_policy: WarningPolicySettings = WarningPolicySettings()
-    hooks: HookSettings = HookSettings()
-    application: ApplicationSettings = Field(
-        default_factory=SchedulingSettings, discriminator="kind"
+    name: str = setting(
+        "Name of the experiment; the file's name if left out.", "", title="Name of the experiment"
     )
-    parameters: list[ParameterSettings] = Field(default_factory=list)
-    exclude: list[str] = Field(default_factory=list)
-    strategy: StrategySettings = StrategySettings()
-    objective: ObjectiveSettings | None = None
-    run: list[dict[str, LevelValue]] = Field(default_factory=list)
+    preset: Literal["copper"] | None = setting(
+        "`copper` is the paper's loop: strategy, blocks, warnings from 70 % on.", None
+    )
+    seed: Annotated[int, SEED] = setting(
+        "Seed of all random choices of the sweep.", 0, title="Seed of all random choices"
+    )
+    runs: Annotated[int, RUNS] | None = setting(
+        "Budget of runs; 60 if neither runs nor a deadline nor a cost limit is set.",
+        None,
+        title="Budget of runs",
+    )
+    initial: Annotated[int, INITIAL] = setting(
+        "First runs, chosen without results.", 10, title="First runs"
+    )
+    batch: Annotated[int, BATCH] | None = setting(
+        "Suggestions in a batch; as many as run at once if left out, for `copper` 5.",
+        None,
+        title="Suggestions per batch",
+    )
+    workers: Annotated[int, WORKERS] = setting("Runs at once.", 1, title="Runs at once")
+    executor: ExecutorSettings | None = setting("Where runs execute.", None)
+    environment: EnvironmentSettings = setting(
+        "Cores and memory that each run needs.", EnvironmentSettings()
+    )
+    deadline: DurationS | None = setting(
+        "Deadline of all runs, as time from the start.",
+        None,
+        title="Deadline, from now",
+        example="30m",
+    )
+    goal: Annotated[float, VALUE] | None = setting(
+        "Target value of the objective; reaching it ends the sweep.",
+        None,
+        title="Goal: value to reach",
+    )
+    at_goal: AtGoal = setting(
+        "What an auto-steered sweep does at the goal.", "stop", title="At the goal"
+    )
+    keep_going: bool = setting(
+        "Go on although the current configuration, or each of the first 3 runs, fails.",
+        False,
+        title="Keep going although the current configuration, or each of the first 3 runs, fails",
+    )
+    run_limit: DurationS | None = setting(
+        "Time limit of a single run; a longer run fails.", None, title="Run limit", example="10m"
+    )
+    cost: CostSettings | None = setting("Price of a run, and the cost limit.", None)
+    exploitation: float | None = setting(
+        "Share of suggestions inside regions of good results, 0 to 1; no split if left out.",
+        None,
+        ge=0,
+        le=1,
+        title="Share inside regions (exploitation)",
+    )
+    warnings: Literal["accept", "ignore", "wait"] = setting(
+        "What an auto-steered sweep does at a warning.", "ignore", title="At a warning"
+    )
+    results: list[str] = setting(
+        "Earlier results (CSV: parameters, measures); they use no run.", []
+    )
+    replicates: bool = setting("Import further results of a configuration as replicates.", False)
+    plan: dict[str, list[LevelValue]] = setting(
+        'Ranges of values by parameter, for `pending = "plan"`.', {}
+    )
+    warning_policy: WarningPolicySettings = setting(
+        "Rules for regions and warnings.", WarningPolicySettings()
+    )
+    hooks: HookSettings = setting(
+        "Programs started on warnings, at the end and on failures.", HookSettings()
+    )
+    application: ApplicationSettings = setting(
+        "What a run executes.", SchedulingSettings(), discriminator="kind"
+    )
+    parameters: list[ParameterSettings] = setting("Parameters of a program of your own.", [])
+    exclude: list[str] = setting(
+        'Conditions on parameters, such as `"small_procs > 64"`, never proposed.',
+        [],
+        title="Exclude combinations that meet a condition (one per line)",
+    )
+    strategy: Annotated[StrategySettings, _OrName()] = setting(
+        "The strategy and its options; also only its name.", StrategySettings()
+    )
+    objective: ObjectiveSettings | None = setting(
+        "The objective; the application's own if left out.", None
+    )
+    run: list[dict[str, LevelValue]] = setting(
+        "Your own first configurations; what is left out is as in the current one.", []
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -313,11 +400,14 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
         ) from error
 
 
+IMPLIED_KINDS = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
+"""Kind of the application by a key that implies it."""
+
+
 def kind_of(application: Mapping[str, Any]) -> str:
     """Return an application's kind from its settings table, inferred from other keys if unset."""
-    kinds = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
-    implied = next((kind for key, kind in kinds.items() if key in application), "scheduling")
-    return str(application.get("kind", implied))
+    implied = (kind for key, kind in IMPLIED_KINDS.items() if key in application)
+    return str(application.get("kind", next(implied, "scheduling")))
 
 
 SweepSource: TypeAlias = Workload | MeasuredTable
@@ -452,7 +542,7 @@ def _sentence(error: ValidationError) -> str:
         return f"'{place}' should be a number, a text or a truth value, not {input_value!r}"
     place = ".".join(map(str, location))
     if first["type"] == "extra_forbidden":
-        keys = _known_keys(first["loc"])
+        keys = list(model_at(SweepSettings, first["loc"]).model_fields)
         return f"there is no setting '{place}'{hint(place.rsplit('.')[-1], keys)}"
     more = len(faults) - 1
     tail = f" (and {more} more)" if more else ""
@@ -462,37 +552,6 @@ def _sentence(error: ValidationError) -> str:
     if rejected and re.search(rf"(?<![\w.,]){quoted}(?![\w,])", message):  # our own sentence has it
         rejected = ""
     return f"'{place}' {message}{rejected}{tail}" if place else f"{message}{tail}"
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    models: dict[str, type[BaseModel]] = {
-        "scheduling": SchedulingSettings,
-        "lookup": LookupSettings,
-        "command": CommandSettings,
-        "function": FunctionSettings,
-        "rest": RestSettings,
-        "flood": FloodSettings,
-        "maze": MazeSettings,
-        "ai_platform": AiPlatformSettings,
-        "placement": PlacementSettings,
-        "machines": MachineSettings,
-        "measures": MeasuresSettings,
-        "parameters": ParameterSettings,
-        "range": RangeSettings,
-        "logarithmic": LogarithmicSettings,
-        "baseline": BaselineSettings,
-        "futures": FuturesSettings,
-        "objective": ObjectiveSettings,
-        "warning_policy": WarningPolicySettings,
-        "cost": CostSettings,
-        "hooks": HookSettings,
-        "executor": ExecutorSettings,
-        "environment": EnvironmentSettings,
-        "constraints": ConstraintSettings,
-        "rmse": RmseSettings,
-    }
-    owner = [models[part] for part in location[:-1] if isinstance(part, str) and part in models]
-    return list((owner[-1] if owner else SweepSettings).model_fields)
 
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)

@@ -10,7 +10,9 @@ import pytest
 
 from assistant.cli.main import COMMANDS, DeferredCommand
 from assistant.cli.reference import command_reference
-from assistant.config.reference import MEANINGS, SHARED, TABLES, sweep_file_reference
+from assistant.config.fields import settings_tables
+from assistant.config.reference import sweep_file_reference, sweep_file_schema
+from assistant.config.sweep_file import SweepSettings
 from assistant.service.reference import rest_reference
 
 
@@ -63,12 +65,16 @@ def test_the_reference_of_sweep_files_is_the_config_models(repository: Path) -> 
     assert page.read_text() == text, "python -m assistant.config.reference > docs/..."
 
 
-def test_every_key_of_a_sweep_file_has_a_meaning_and_no_other() -> None:
-    assert MEANINGS.keys() == TABLES.keys()
-    for table, model in TABLES.items():
-        keys = set(model.model_fields)
-        assert set(MEANINGS[table]) <= keys, table
-        assert keys <= {*MEANINGS[table], *SHARED}, table
+def test_the_json_schema_of_sweep_files_is_the_config_models(repository: Path) -> None:
+    file = repository / "docs" / "reference" / "sweep-file.schema.json"
+    assert file.read_text() == sweep_file_schema(), "python -m assistant.config.reference schema"
+
+
+def test_every_key_of_a_sweep_file_has_a_meaning() -> None:
+    for table in settings_tables(SweepSettings):
+        for key, field in table.model.model_fields.items():
+            assert field.description, (table.heading, key)
+            assert field.description.endswith("."), (table.heading, key)
 
 
 def test_the_reference_of_routes_is_the_service(repository: Path) -> None:

@@ -1,5 +1,6 @@
 """Code of README and docs: Python runs, sweep files are read, commands and options exist."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -10,8 +11,10 @@ from typing import Any
 
 import click
 import pytest
+from jsonschema import Draft202012Validator
 
 from assistant.cli.main import COMMANDS, DeferredCommand
+from assistant.config.reference import sweep_file_schema
 from assistant.config.sweep_file import check_settings
 from tests.docs.pages import Page, pages
 
@@ -77,6 +80,7 @@ def test_sweep_files_are_read(name: str, number: int, text: str) -> None:
         tables.setdefault("parameters", [{"name": "threads", "levels": [1, 2]}])
         tables.setdefault("objective", {"minimise": "time_ms"})
     check_settings(tables, name)
+    Draft202012Validator(json.loads(sweep_file_schema())).validate(tables)
 
 
 def commands_of(page: Page) -> Iterator[str]:

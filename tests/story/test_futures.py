@@ -10,7 +10,7 @@ import pytest
 from assistant import load_session
 from assistant.applications.scheduling_futures import FutureScheduling
 from assistant.cli.main import run
-from assistant.config.application import SchedulingSettings
+from assistant.config.simulation import SchedulingSettings
 from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
 from assistant.store.event_store import SqliteStore
 from strategies import MeasuredTable
