@@ -12,7 +12,7 @@ A module counts if a function of its file is called, be it a method, a property,
 comprehension or a generator. What runs while a module is imported does not count, nor do methods
 that `dataclasses` writes, which have no line in the file, nor templates of the report. Functions
 that Numba compiled are not seen. Housekeeping of the service, which comes every half second
-whatever is asked, is switched off, and threads that only watch the service are left out.
+whatever is asked, is off in the last two flows; threads that only watch the service are left out.
 
 It prints a table with the target of each flow, then the modules of each flow by package.
 ``--why MODULE`` prints which functions of a module other modules called, in which flow.
