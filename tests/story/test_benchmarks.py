@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "coverage": ("--tables", "tables"),
     "agents": (),
     "what_if": (),
+    "modules_run": (),
     "forecast": ("--tables", "tables"),
     "service": (),
     "workloads": (),
