@@ -59,7 +59,6 @@ from strategies import (
     Exclusion,
     Knowledge,
     Level,
-    find_regions,
     make_strategy,
     region_index,
 )
@@ -586,7 +585,7 @@ def weigh_region(
             "no exploitation level is set, so weights of regions have no effect; set an "
             "exploitation level first"
         )
-    regions = find_regions(experiment.knowledge, rule)
+    regions = experiment.regions
     matches = [region for region in regions if region.id == region_id]
     if not matches:
         there = f"regions are numbered 1 to {len(regions)}" if regions else "there is none yet"
