@@ -5,13 +5,12 @@ them with the runs that can still be executed: more pending runs are a miss. The
 define good and pending; both are options (`WarningPolicy`). The cost limit is our extension.
 """
 
-import math
 from collections.abc import Sequence
 
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_state
 from assistant.core.forecast import PaperForecast, RegionCount
 from assistant.core.run import RunState
-from strategies import PendingRule, PendingRuns, Region, find_regions, pending_in_region
+from strategies import PendingRule, PendingRuns, Region, pending_in_region
 
 
 def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
@@ -19,19 +18,7 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
 
     Reference: Silva, Netto, Cunha: SLA-aware Interactive Workflow Assistant, section 3.2.
     """
-    regions = find_regions(experiment.submitted_knowledge, experiment.warning_policy.regions)
-    pending_regions = [_pending_in(experiment, region) for region in regions]
-    counted = tuple(
-        RegionCount(
-            id=region.id,
-            members=len(region.members),
-            evaluated=region.evaluated,
-            pending=pending_runs.count,
-            mean=_measured_mean(experiment, region),
-            best=region.best.quality,
-        )
-        for region, pending_runs in zip(regions, pending_regions, strict=True)
-    )
+    counted, pending = _counted(experiment)
     executed = executed_runs(experiment)
     mean_duration_s = _mean_duration_s(experiment)
     by_runs = experiment.sla.remaining_runs(executed)
@@ -41,7 +28,6 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
     spent = experiment.spending
     by_cost = experiment.sla.runs_until_cost(experiment.cost, None if spent is None else spent.mean)
     remaining = min((n for n in (by_runs, by_deadline, by_cost) if n is not None), default=None)
-    pending = _pending(experiment, pending_regions)
     is_countable = pending is not None and remaining is not None
     return PaperForecast(
         at_s=now_s,
@@ -59,17 +45,22 @@ def paper_forecast(experiment: Experiment, now_s: float) -> PaperForecast:
     )
 
 
-def _measured_mean(experiment: Experiment, region: Region) -> float:
-    """Return the mean measured quality of the region's runs, constraints not counted in."""
-    knowledge, radius = experiment.knowledge, experiment.warning_policy.regions.radius
-    configurations = [observation.configuration for observation in knowledge.observations]
-    contained = region.contains_each(knowledge.space, configurations, radius)
-    inside = [
-        observation.quality
-        for observation, is_inside in zip(knowledge.observations, contained, strict=True)
-        if is_inside
-    ]
-    return math.fsum(inside) / len(inside)
+@once_per_state
+def _counted(experiment: Experiment) -> tuple[tuple[RegionCount, ...], int | None]:
+    """Return the counts of every region, and the number of pending runs in all of them."""
+    pending_regions = [_pending_in(experiment, region) for region in experiment.regions]
+    counted = tuple(
+        RegionCount(
+            id=region.id,
+            members=len(region.members),
+            evaluated=region.evaluated,
+            pending=pending_runs.count,
+            mean=region.measured_mean,
+            best=region.best.quality,
+        )
+        for region, pending_runs in zip(experiment.regions, pending_regions, strict=True)
+    )
+    return counted, _pending(experiment, pending_regions)
 
 
 def _pending_in(experiment: Experiment, region: Region) -> PendingRuns:

@@ -16,7 +16,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.forecast import MOST_LEFT, Forecast, band_words, percent
 from assistant.core.run import random_stream
 from assistant.core.sla import Sla
-from strategies import Level, Suggestion, factors_of, find_regions, split
+from strategies import Level, Suggestion, factors_of, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _division(after: Experiment, left: int | None) -> tuple[tuple[RegionRuns, ..
     if left is None or share is None:
         return (), left
     rule = after.warning_policy.regions
-    regions = find_regions(after.knowledge, rule)
+    regions = after.regions
     factors = factors_of(regions, after.steering.weights, after.space, rule.radius)
     divided = split(left, share, regions, factors)
     inside = tuple(

@@ -72,7 +72,7 @@ from assistant.core.submission import (
     requests_from_batch,
     submit_runs,
 )
-from strategies import Exclusion, Level, find_regions, make_strategy, region_index
+from strategies import Exclusion, Level, make_strategy, region_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +406,7 @@ class WeighRegion(Command):
                 "no exploitation level is set, so weights of regions have no effect; set an "
                 "exploitation level first"
             )
-        regions = find_regions(experiment.knowledge, rule)
+        regions = experiment.regions
         matches = [region for region in regions if region.id == self.region]
         if not matches:
             there = f"regions are numbered 1 to {len(regions)}" if regions else "there is none yet"

@@ -5,11 +5,11 @@ It has no input or output, no clock and no randomness: the same event log gives 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
-from typing import get_args
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from assistant.core.errors import ExperimentError
 from assistant.core.events import (
@@ -69,9 +69,11 @@ from strategies import (
     Level,
     Noise,
     Observation,
+    Region,
     UntriedPredictions,
     choose,
     estimate_noise,
+    find_regions,
 )
 from strategies.data.learning_sample import LearningSample
 
@@ -536,6 +538,21 @@ class Experiment:
         return replace(self.knowledge, pending=frozenset(queued))
 
     @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """Regions of good configurations by the rule of the warning policy, the best first."""
+        return find_regions(self.submitted_knowledge, self.warning_policy.regions)
+
+    @cached_property
+    def derived(self) -> dict[object, Any]:
+        """What functions marked `once_per_state` have returned for this state."""
+        return {}
+
+    @cached_property
+    def derived_from_results(self) -> dict[object, Any]:
+        """What functions marked `once_per_result` have returned for these results."""
+        return {}
+
+    @cached_property
     def measured(self) -> tuple[Observation, ...]:
         """Measured quality of each completed run as an observation, including infeasible runs."""
         return tuple(
@@ -643,5 +660,40 @@ class Experiment:
 _DERIVED = tuple(
     name for name, value in vars(Experiment).items() if isinstance(value, cached_property)
 )
-_DERIVED_FROM_ALL = ("runs", "waiting", "knowledge", "submitted_knowledge")
+_DERIVED_FROM_ALL = (
+    "runs", "waiting", "knowledge", "submitted_knowledge", "regions", "derived",
+)  # fmt: skip
 """Names of what is derived from more than the results."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Function = Callable[Concatenate[Experiment, P], T]
+_MOST_DERIVED = 64  # Results that are shared of one state
+
+
+def once_per_state(compute: _Function[P, T]) -> _Function[P, T]:
+    """Decorate a function of an experiment, to compute it once for each state and arguments.
+
+    All who hold the experiment share the result. The next event forgets it.
+    """
+    return _once("derived", compute)
+
+
+def once_per_result(compute: _Function[P, T]) -> _Function[P, T]:
+    """Decorate as `once_per_state` does, where only `RESULT_EVENTS` change what is computed."""
+    return _once("derived_from_results", compute)
+
+
+def _once(name: str, compute: _Function[P, T]) -> _Function[P, T]:
+    @wraps(compute)
+    def shared(experiment: Experiment, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        derived: dict[object, T] = getattr(experiment, name)
+        key = compute, args, tuple(kwargs.items())
+        if key in derived:
+            return derived[key]
+        result = derived[key] = compute(experiment, *args, **kwargs)
+        for oldest in list(derived)[:-_MOST_DERIVED]:
+            derived.pop(oldest, None)
+        return result
+
+    return shared

@@ -47,8 +47,7 @@ def step_coordinates(
 
     Ranks for ordinal parameters; one-hot over sqrt(2) for nominal ones, over the levels that occur.
     """
-    ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
-    ids = ids.reshape(len(configurations), len(space.parameters))
+    ids = _level_ids(space, configurations)
     columns = []
     for parameter, column in zip(space.parameters, ids.T, strict=True):
         if parameter.kind == "nominal":
@@ -232,6 +231,7 @@ class Region:
     # queued and running configurations in the region, by level ids
     pending: tuple[Configuration, ...]
     mean_quality: float  # mean response of the evaluated runs (the quality, where all is feasible)
+    measured_mean: float  # mean quality of the evaluated runs, constraints not counted in
     best: Observation  # best run of a member
     # level ids per parameter: for ordinal ones all between the least and the greatest level of a
     # member, by rank; for nominal ones those of members
@@ -252,8 +252,9 @@ class Region:
     ) -> list[bool]:
         """Return which configurations are in the box or within ``eps`` steps of a member."""
         n = len(self.members)
-        points = step_coordinates(space, [*self.members, *configurations])
-        inside = _near(points[:n], points[n:], eps) | _in_box(self.box, configurations)
+        everywhere = [*self.members, *configurations]
+        points, ids = step_coordinates(space, everywhere), _level_ids(space, everywhere)
+        inside = _near(points[:n], points[n:], eps) | _in_box(space, self.box, ids[n:])
         return [bool(is_inside) for is_inside in inside]
 
 
@@ -329,7 +330,7 @@ def pending_in_region(
     ``box`` is arithmetic, so exact for a box of any size without exclusions; with exclusions it
     is None where `ParameterSpace.count_allowed` is. Raises `OptionError` for another rule.
     """
-    done = knowledge.tried
+    done, has_exclusions = knowledge.tried, bool(space.exclusions)  # closed levels are not walked
     if rule == "queued":
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
@@ -342,7 +343,9 @@ def pending_in_region(
                 continue
             seen.add(ids)
             configuration = Configuration(ids, space.lineage)
-            if configuration not in done and space.is_allowed(configuration):
+            if configuration in done:
+                continue
+            if not has_exclusions or space.is_allowed(configuration):
                 count += 1
                 if len(listed) < LISTED:
                     listed.append(configuration)
@@ -351,7 +354,9 @@ def pending_in_region(
         pending = dict[Configuration, None]()
         most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
         for _, configuration, _ in itertools.islice(in_box(space, region), most):
-            if configuration not in done and space.is_allowed(configuration):
+            if configuration in done:
+                continue
+            if not has_exclusions or space.is_allowed(configuration):
                 pending[configuration] = None
                 if len(pending) == LISTED:
                     break
@@ -416,38 +421,57 @@ class _PlacedRuns:
     def __init__(self, knowledge: Knowledge) -> None:
         self._space, self._observations = knowledge.space, knowledge.observations
         self._waiting = sorted(knowledge.pending.union(knowledge.running))
-        run = [observation.configuration for observation in self._observations]
-        self._configurations = [*run, *self._waiting]
-        self._points = step_coordinates(self._space, self._configurations)
-        self._place = {configuration: i for i, configuration in enumerate(run)}
+        configurations = [*(o.configuration for o in self._observations), *self._waiting]
+        self._ids = _level_ids(self._space, configurations)
+        self._points = step_coordinates(self._space, configurations)
+        self._places: dict[Configuration, list[int]] = {}
+        for place, observation in enumerate(self._observations):
+            self._places.setdefault(observation.configuration, []).append(place)
         self._values = responses(self._observations)
+        self._qualities = np.array([o.quality for o in self._observations], dtype=np.float64)
 
     def region(self, members: Sequence[Configuration], eps: float) -> Region:
         """Return the region of some configurations that have a completed run, without its id."""
-        member_set = set(members)
-        best_run = best(o for o in self._observations if o.configuration in member_set)
+        places = sorted(place for member in members for place in self._places[member])
+        best_run = best(self._observations[place] for place in places)
         assert best_run is not None  # noqa: S101 (members come from observations)
         box = tuple(
             _span(p, {m.level_ids[i] for m in members})
             for i, p in enumerate(self._space.parameters)
         )
-        inside = _near(self._points[[self._place[m] for m in members]], self._points, eps)
-        inside |= _in_box(box, self._configurations)
+        inside = _near(self._points[[self._places[m][-1] for m in members]], self._points, eps)
+        inside |= _in_box(self._space, box, self._ids)
         n = len(self._observations)
-        values = [float(value) for value in self._values[inside[:n]]]
+        evaluated = inside[:n]
+        n_evaluated = int(evaluated.sum())
         pending = tuple(c for c, at in zip(self._waiting, inside[n:], strict=True) if at)
-        mean = math.fsum(values) / len(values)
-        return Region(0, tuple(members), len(values), pending, mean, best_run, box)
+        return Region(
+            id=0,
+            members=tuple(members),
+            evaluated=n_evaluated,
+            pending=pending,
+            mean_quality=math.fsum(self._values[evaluated]) / n_evaluated,
+            measured_mean=math.fsum(self._qualities[evaluated]) / n_evaluated,
+            best=best_run,
+            box=box,
+        )
+
+
+def _level_ids(space: ParameterSpace, configurations: Sequence[Configuration]) -> NDArray[np.int64]:
+    """Return the level ids of n configurations for each of d parameters, int64 [n, d]."""
+    ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
+    return ids.reshape(len(configurations), len(space.parameters))
 
 
 def _in_box(
-    box: Sequence[Sequence[int]], configurations: Sequence[Configuration]
+    space: ParameterSpace, box: Sequence[Sequence[int]], ids: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which of n configurations have a level of the box for every parameter, bool [n]."""
-    ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
-    inside = np.ones(len(configurations), dtype=np.bool_)
-    for column, allowed in zip(ids.reshape(-1, len(box)).T, box, strict=True):
-        inside &= np.isin(column, allowed)
+    """Return which level ids [n, d] are in the box for every parameter, bool [n]."""
+    inside = np.ones(len(ids), dtype=np.bool_)
+    for parameter, column, allowed in zip(space.parameters, ids.T, box, strict=True):
+        is_in = np.zeros(parameter.n_levels, dtype=np.bool_)
+        is_in[list(allowed)] = True
+        inside &= is_in[column]
     return inside
 
 
@@ -458,8 +482,12 @@ def _near(
     from scipy.spatial import cKDTree  # slow to import
 
     reach = math.sqrt(squared_radius(eps) + 0.5)  # squared distances are whole numbers
-    distances, _ = cKDTree(members).query(points, distance_upper_bound=reach)
-    near: NDArray[np.bool_] = np.isfinite(distances)
+    low, high = members.min(axis=0) - reach, members.max(axis=0) + reach
+    close = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
+    near = np.zeros(len(points), dtype=np.bool_)
+    if close.size:
+        distances, _ = cKDTree(members).query(points[close], distance_upper_bound=reach)
+        near[close] = np.isfinite(distances)
     return near
 
 

@@ -11,7 +11,6 @@ from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
 from assistant.core.sla import Sla, Spending, cost_of, number_text
 from assistant.presentation.text.number_format import moment, number, quantity
-from strategies import find_regions
 
 AgreedTerm = Literal["runs", "deadline", "cost", "run_limit", "goal"]
 
@@ -249,7 +248,7 @@ def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
     space, value_of = experiment.space, experiment.opened.objective.value_of
     counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
     rows = []
-    for region in find_regions(experiment.knowledge, experiment.warning_policy.regions):
+    for region in experiment.regions:
         ranges = []
         for parameter, ids in zip(space.parameters, region.box, strict=True):
             levels = [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]

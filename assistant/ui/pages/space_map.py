@@ -60,7 +60,6 @@ from strategies import (
     ParameterSpace,
     Region,
     StrategyError,
-    find_regions,
 )
 
 Mode = Literal["measured", "predicted", "uncertainty", "regions"]
@@ -151,7 +150,7 @@ def draw_map(
     if mode in ("predicted", "uncertainty"):
         expected = expected_measures(experiment, grid.level_ids, grid.over)
     rule = experiment.warning_policy.regions
-    regions = find_regions(experiment.knowledge, rule)
+    regions = experiment.regions
     region_ids = regions_of(grid, regions, rule.radius)
     states, is_known = admitted(grid)
     marks = _marks(experiment, grid, mode, runs, regions)

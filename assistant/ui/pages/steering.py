@@ -25,7 +25,6 @@ from strategies import (
     ParameterSpace,
     RegionRule,
     factors_of,
-    find_regions,
 )
 from strategies.steering.regions import Good
 
@@ -226,7 +225,7 @@ def weights_section(view_model: ExperimentView, experiment: Experiment) -> Inten
     steering, rule = experiment.steering, experiment.warning_policy.regions
     if steering.exploitation is None:
         return None
-    regions = find_regions(experiment.knowledge, rule)
+    regions = experiment.regions
     if not regions:
         st.caption("You can set weights once there are regions.")
         return None

@@ -149,7 +149,7 @@ def _draft_of_fields(experiment: Experiment, old: PageState, now_s: float) -> Wh
 
 
 def _factors(experiment: Experiment) -> dict[int, float]:
-    regions = what_if_comparison.regions_of(experiment)
+    regions = experiment.regions
     steering, rule = experiment.steering, experiment.warning_policy.regions
     factors = factors_of(regions, steering.weights, experiment.space, rule.radius)
     return {region.id: factor for region, factor in zip(regions, factors, strict=True)}
@@ -266,7 +266,7 @@ def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
     present = experiment.steering.exploitation
     share = (NONE if present is None else round(100 * present)) if draft.share is None else (
         draft.share)  # fmt: skip
-    has_regions = bool(what_if_comparison.regions_of(experiment))
+    has_regions = bool(experiment.regions)
     split, slider, box = (f"{prefix}-{name}" for name in ("split", "share", "box"))
     at = (
         round(100 * experiment.warning_policy.advised) if share == NONE else min(max(share, 0), 100)
@@ -304,7 +304,7 @@ def _follow(key: str, changed: str) -> None:
 def _weights(
     experiment: Experiment, state: PageState, prefix: str, change_question: WhatIfQuestion
 ) -> None:
-    regions = what_if_comparison.regions_of(experiment)
+    regions = experiment.regions
     if not regions:
         return
     weights = {region_of(experiment, ids): weight for ids, weight in state.draft.weights}
@@ -427,7 +427,7 @@ def _next_suggestions(
 
 def _regions(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> None:
     st.subheader("Regions of good results")
-    if not what_if_comparison.regions_of(experiment):
+    if not experiment.regions:
         st.info(
             labels.escape_markdown(what_if_comparison.region_rule_words(experiment)),
             icon=":material/blur_on:",

@@ -35,12 +35,11 @@ from assistant.ui.charting import low, wide
 from assistant.ui.intents import FormFieldError
 from assistant.ui.intents import sentence as intents_sentence
 from assistant.ui.state import SteerableSession
-from strategies import Configuration, Region, StrategyError, Suggestion, find_regions, region_index
+from strategies import Configuration, Region, StrategyError, Suggestion, region_index
 from strategies.space.parameter import parse_number
 from strategies.steering.regions import good_configurations
 
 UNKNOWN = "unknown"
-_REGIONS_KEY = "what-if-regions"
 LEFT_OVER = "left to the strategy"
 _GOOD = {
     "quantile": "the best {share} of the results",
@@ -232,7 +231,7 @@ def _rows(
             into(now, current_region.id),
             into(later, current_region.id),
         )
-        for current_region in regions_of(experiment)
+        for current_region in experiment.regions
     ]
     return (*rows, Destination(LEFT_OVER, now.outside, later.outside))
 
@@ -304,16 +303,6 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
     )
 
 
-def regions_of(experiment: Experiment) -> tuple[Region, ...]:
-    """Return the current regions, best mean first, cached for each state of the experiment."""
-    state = (experiment.opened.experiment_id, experiment.n_events)
-    cached: tuple[object, tuple[Region, ...]] | None = st.session_state.get(_REGIONS_KEY)
-    if cached is None or cached[0] != state:
-        cached = (state, find_regions(experiment.knowledge, experiment.warning_policy.regions))
-        st.session_state[_REGIONS_KEY] = cached
-    return cached[1]
-
-
 def name_of(experiment: Experiment, region: Region) -> str:
     """Return the label of a region: its number and levels."""
     return f"region {region.id}: {labels.box_words(experiment.space, region.box)}"
@@ -340,7 +329,7 @@ def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
             "best": value(counted[region.id].best),
             "weight": f"{later[region.id].weight:g}" if region.id in later else "no share",
         }
-        for region in regions_of(experiment)
+        for region in experiment.regions
     )
 
 
@@ -589,7 +578,7 @@ def question(draft: WhatIfDraft, experiment: Experiment, now_s: float) -> WhatIf
 
 
 def _share(draft: WhatIfDraft, experiment: Experiment, _now_s: float) -> _Part:
-    if draft.share is None or (draft.share != NONE and not _regions(experiment)):
+    if draft.share is None or (draft.share != NONE and not experiment.regions):
         return {}
     return {"exploitation": None if draft.share == NONE else draft.share / 100}
 
@@ -664,7 +653,7 @@ def _share_then(draft: WhatIfDraft, experiment: Experiment) -> float | None:
 
 
 def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
-    if draft.share not in (None, NONE) and not _regions(experiment):
+    if draft.share not in (None, NONE) and not experiment.regions:
         yield f"A share of {draft.share} % inside regions has no effect until there is a region."
     if draft.weights and _share_then(draft, experiment) is None:
         yield "Weights of regions take effect once a share of the runs is kept for regions."
@@ -672,13 +661,9 @@ def _notes(draft: WhatIfDraft, experiment: Experiment) -> Iterator[str]:
         yield "A region with a weight no longer exists; its weight is ignored."
 
 
-def _regions(experiment: Experiment) -> tuple[Region, ...]:
-    return find_regions(experiment.knowledge, experiment.warning_policy.regions)
-
-
 def region_of(experiment: Experiment, ids: tuple[int, ...]) -> int | None:
     """Return the current number of the region with a configuration, or None without one."""
-    regions = _regions(experiment)
+    regions = experiment.regions
     space, radius = experiment.space, experiment.warning_policy.regions.radius
     sizes = [parameter.n_levels for parameter in space.parameters]
     if len(ids) != len(sizes) or not all(0 <= i < n for i, n in zip(ids, sizes, strict=True)):
