@@ -15,9 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from assistant.core import events
 from assistant.core.errors import AssistantError, CodecError
-from assistant.core.events import Event
+from assistant.core.events import EVENT_TAGS, Event
 from strategies.space.errors import StrategyError
 
 VERSION = 2
@@ -38,40 +37,6 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Where one half of a pair of surrogates may be without the other."""
 
 _SHOWN = 60
-
-EVENT_TAGS: Mapping[str, type] = {
-    "AdviceAnswered": events.WarningAnswered,
-    "AdviceGiven": events.WarningIssued,
-    "BatchSuggested": events.BatchSuggested,
-    "BudgetChanged": events.BudgetChanged,
-    "ExperimentDeleted": events.ExperimentDeleted,
-    "ExperimentFinished": events.ExperimentFinished,
-    "ExperimentOpened": events.ExperimentOpened,
-    "ExperimentRenamed": events.ExperimentRenamed,
-    "ExperimentReopened": events.ExperimentReopened,
-    "ExperimentTagged": events.ExperimentTagged,
-    "ExperimentUndeleted": events.ExperimentUndeleted,
-    "Forecasted": events.ForecastChecked,
-    "HandedOver": events.AutoSteeringChanged,
-    "PlanSubmitted": events.PlanSubmitted,
-    "ResultRefused": events.ResultRefused,
-    "RunCancelled": events.RunCancelled,
-    "RunCompleted": events.RunCompleted,
-    "RunFailed": events.RunFailed,
-    "RunHeld": events.RunHeld,
-    "RunPrioritised": events.RunPrioritised,
-    "RunRated": events.RunRated,
-    "RunReleased": events.RunReleased,
-    "RunReported": events.RunReported,
-    "RunReturned": events.RunReturned,
-    "RunStarted": events.RunStarted,
-    "RunStopped": events.RunStopped,
-    "RunSubmitted": events.RunSubmitted,
-    "SpaceChanged": events.SpaceChanged,
-    "SteeringChanged": events.SteeringChanged,
-    "WatchChanged": events.WarningPolicyChanged,
-}
-"""Tag of each class of event in a stored log. A tag never changes, whatever its class is called."""
 
 _STORED_NAMES: Mapping[str, Mapping[str, str]] = {
     "AdviceGiven": {"warning": "advice"},

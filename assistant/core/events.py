@@ -432,6 +432,41 @@ Event = (
 )
 
 
+EVENT_TAGS: Mapping[str, type] = {
+    "AdviceAnswered": WarningAnswered,
+    "AdviceGiven": WarningIssued,
+    "BatchSuggested": BatchSuggested,
+    "BudgetChanged": BudgetChanged,
+    "ExperimentDeleted": ExperimentDeleted,
+    "ExperimentFinished": ExperimentFinished,
+    "ExperimentOpened": ExperimentOpened,
+    "ExperimentRenamed": ExperimentRenamed,
+    "ExperimentReopened": ExperimentReopened,
+    "ExperimentTagged": ExperimentTagged,
+    "ExperimentUndeleted": ExperimentUndeleted,
+    "Forecasted": ForecastChecked,
+    "HandedOver": AutoSteeringChanged,
+    "PlanSubmitted": PlanSubmitted,
+    "ResultRefused": ResultRefused,
+    "RunCancelled": RunCancelled,
+    "RunCompleted": RunCompleted,
+    "RunFailed": RunFailed,
+    "RunHeld": RunHeld,
+    "RunPrioritised": RunPrioritised,
+    "RunRated": RunRated,
+    "RunReleased": RunReleased,
+    "RunReported": RunReported,
+    "RunReturned": RunReturned,
+    "RunStarted": RunStarted,
+    "RunStopped": RunStopped,
+    "RunSubmitted": RunSubmitted,
+    "SpaceChanged": SpaceChanged,
+    "SteeringChanged": SteeringChanged,
+    "WatchChanged": WarningPolicyChanged,
+}
+"""Tag of each class of event in a stored log. A tag never changes, whatever its class is called."""
+
+
 def has_external_client(opened: ExperimentOpened) -> bool:
     """Return whether an external client, instead of a worker, requests the runs over HTTP."""
     return (

@@ -68,9 +68,7 @@ EXAMPLES: tuple[Command, ...] = (
     ChangeSteering("copper", {"beta": 0.5}, None),
     ChangeSteering(),
     WeighRegion(1, 2.0),
-    ChangeSla(
-        Sla(9, max_cost=2.0, tariff=Tariff("EUR", per_hour=1.0), goal=1.0, at_goal="go_on")
-    ),
+    ChangeSla(Sla(9, max_cost=2.0, tariff=Tariff("EUR", per_hour=1.0), goal=1.0, at_goal="go_on")),
     ChangeWarningPolicy(WarningPolicy(warn_from=0.5)),
     ChangeAutoSteering(AutoSteering(4, 2, "wait"), "go"),
     ChangeAutoSteering(None),

@@ -12,8 +12,8 @@ from typing import get_args
 import pytest
 
 from assistant.cli.main import run
-from assistant.core.codec import EVENT_TAGS, decode_event, encode_event, event_tag
-from assistant.core.events import Event
+from assistant.core.codec import decode_event, encode_event, event_tag
+from assistant.core.events import EVENT_TAGS, Event
 
 FOLDER = Path(__file__).parent / "first_house"
 LINES = (FOLDER / "events.jsonl").read_text().splitlines()
