@@ -97,7 +97,7 @@ from agents.analysts.insight import FreeConfigurations, Insight, Intuition, Lear
 from assistant import AssistantError, BatchSuggested, Executor, MissWarning, Run, Session
 from assistant.core.errors import hint
 from assistant.core.sla import AutoSteering, OnWarning
-from assistant.session.auto_steering import SubmissionLimits, auto_steer_step, may_start_runs
+from assistant.session.auto_steering import auto_steer, auto_steer_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +151,10 @@ class Follower:
         Raises:
             AssistantError: there is no limit of runs or of cost, and no deadline.
         """
-        if self.max_runs is None and not session.experiment.sla.is_limited:
-            raise AssistantError(
-                "a sweep without a budget of runs, a deadline or a cost limit would not end by "
-                "itself; give one (runs, deadline, cost)"
-            )
-        limited = SubmissionLimits(session, self.max_runs)
-        may_start = not session.is_over_limit()
-        if may_start and limited.room(1) and session.experiment.baseline is None:
-            session.submit_baseline()
-        how = AutoSteering(self.batch, self.initial, self.warnings)
-        while True:
-            session.run_queued(executor, on_change, lambda: not may_start_runs(session))
-            ended = auto_steer_step(session, how, self.max_runs, on_warning)
-            if ended is not None:
-                return ended
+        return auto_steer(
+            session, executor, AutoSteering(self.batch, self.initial, self.warnings),
+            max_runs=self.max_runs, on_change=on_change, on_warning=on_warning,
+        )  # fmt: skip
 
     @property
     def name(self) -> str:

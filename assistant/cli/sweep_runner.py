@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents import Follower
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
@@ -44,9 +43,8 @@ from assistant.hooks.notifier import Notifier
 from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import write_report
 from assistant.presentation.tables.sla import sla_words
-from assistant.service.external_clients import LIMIT_OF_A_RUN
-from assistant.service.schemas import plain_text
 from assistant.service.store_connection import needs_service
+from assistant.session.auto_steering import auto_steer
 from assistant.session.session import ExperimentQueries, Session
 from strategies import Level
 
@@ -60,6 +58,8 @@ def refuse_elsewhere(built: BuiltSweep) -> None:
         raise SettingsError(
             "an external client executes the runs of this sweep; remove --executor and [executor]"
         )
+    from assistant.service.external_clients import LIMIT_OF_A_RUN
+
     if getattr(built.settings.application, "limit", None) is not None:
         raise SettingsError(LIMIT_OF_A_RUN)
     if built.settings.hooks.build().kinds:
@@ -148,6 +148,8 @@ def _linger(session: RemoteSession) -> None:
 def _registered(
     path: Path, tables: Mapping[str, Any], name: str, more: Mapping[str, Any]
 ) -> RemoteSession:
+    from assistant.service.schemas import plain_text
+
     link = needs_service(path)
     settings = {
         key: value for key, value in tables.items() if key not in ("name", "results", "run")
@@ -241,7 +243,7 @@ def _run(
     quiet: bool,
 ) -> None:
     settings = built.settings
-    agent = Follower(settings.initial, settings.batch, warnings=settings.warnings)
+    how = AutoSteering(settings.batch, settings.initial, settings.warnings)
     try:
         with (
             Notifier(hooks, say) as notifier,
@@ -256,7 +258,9 @@ def _run(
                 submitted = {run.configuration for run in session.experiment.runs}
                 if session.experiment.space.from_values(values) not in submitted:
                     session.include(values)
-            ended = agent.steer(session, executor, view.on_change, view.on_warning)
+            ended = auto_steer(
+                session, executor, how, on_change=view.on_change, on_warning=view.on_warning
+            )
             if settings.warnings == "wait" and session.experiment.open_warning is not None:
                 notifier.steering_ended(ended)  # not finished: it continues after an answer
             else:

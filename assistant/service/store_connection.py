@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import select
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +19,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import urlsplit
 
 from assistant.analysis.experiment_state import ExecutionStatus
@@ -26,10 +29,14 @@ from assistant.core.events import Event
 from assistant.core.files import open_private
 from assistant.core.ports import StoredExperiment
 from assistant.core.run import RunOutput
+from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
 from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint
 from assistant.session.execution import is_executed
 from assistant.store.event_store import SqliteStore
 from assistant.store.store_file import is_read_only
+
+if TYPE_CHECKING:
+    from assistant.service.server import HttpServer
 
 T = TypeVar("T")
 
@@ -178,22 +185,67 @@ def embedded_service(path: Path) -> Iterator[StoreConnection]:
 @contextlib.contextmanager
 def _private(store: SqliteStore, key: StoreLock) -> Iterator[None]:
     """Serve a store on the loopback, for every user who may read its folder."""
-    from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
-    from assistant.service.app import make_service
-    from assistant.service.auth import RoleTokens
-    from assistant.service.experiment_service import ExperimentService
-    from assistant.service.observability import ServiceLog
-    from assistant.service.server import HttpServer, bind
-
-    tokens, log = RoleTokens.of_owner(), ServiceLog(level="error")
-    service = ExperimentService(store, log, book=ApiTokenStore(token_store_path(key.store)))
-    app = make_service(service, tokens, log, alone=False)
-    with HttpServer(app.asgi, bind(), log, drain=app.context.drain, drain_s=2) as server:
-        key.publish(server.url, tokens.by_role[Role.OWNER])
+    with _OnDemandService(store, key) as service:
+        key.publish(service.url, service.token)
         try:
             yield
         finally:
             key.withdraw()
+
+
+class _OnDemandService:
+    """Service of a store that listens at once, and is built when the first client connects.
+
+    Most sweeps end without one, and a web framework takes longer to import than a short sweep runs.
+    A client that connects meanwhile waits for its answer.
+    """
+
+    def __init__(self, store: SqliteStore, key: StoreLock) -> None:
+        self._store = store
+        self._book = ApiTokenStore(token_store_path(key.store))
+        self.token = secrets.token_hex(32)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._listening.setblocking(False)
+        self._ended, self._end = socket.socketpair()
+        self._server: HttpServer | None = None
+        self._thread = threading.Thread(
+            target=self._await_client, name="copperline-listen", daemon=True
+        )
+
+    def _await_client(self) -> None:
+        ready, _, _ = select.select([self._listening, self._ended], [], [])
+        if self._ended in ready:
+            return
+        try:
+            self._server = self._built().start()
+        except BaseException:
+            self._listening.close()  # clients learn that nobody answers
+            raise
+
+    def _built(self) -> HttpServer:
+        from assistant.service.app import make_service
+        from assistant.service.auth import RoleTokens
+        from assistant.service.experiment_service import ExperimentService
+        from assistant.service.observability import ServiceLog
+        from assistant.service.server import HttpServer
+
+        tokens, log = RoleTokens({Role.OWNER: self.token}), ServiceLog(level="error")
+        service = ExperimentService(self._store, log, book=self._book)
+        app = make_service(service, tokens, log, alone=False)
+        return HttpServer(app.asgi, self._listening, log, drain=app.context.drain, drain_s=2)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.close()  # wakes the thread that waits for a client
+        self._thread.join()
+        if self._server is not None:
+            self._server.stop()
+        self._listening.close()
+        self._ended.close()
 
 
 def needs_service(path: Path) -> ApiClient:

@@ -16,9 +16,11 @@ from assistant.analysis.recommendation import (
     reached_goal,
     search_room,
 )
-from assistant.core.errors import VersionConflictError
+from assistant.core.errors import AssistantError, VersionConflictError
 from assistant.core.events import MissWarning
 from assistant.core.experiment import Experiment
+from assistant.core.ports import Executor
+from assistant.core.run import Run
 from assistant.core.sla import AutoSteering
 from assistant.session.session import Session
 
@@ -98,6 +100,36 @@ def _search(
             continue
         exhausted = n > 0 or (bool(limits.left) and is_exhausted(session.experiment))
         return _ended(session.experiment, exhausted=exhausted)
+
+
+def auto_steer(
+    session: Session,
+    executor: Executor,
+    how: AutoSteering,
+    *,
+    max_runs: int | None = None,
+    on_change: Callable[[Run], None] | None = None,
+    on_warning: Callable[[MissWarning], None] | None = None,
+) -> str:
+    """Run the baseline and all suggestions until the sweep ends, and return the reason.
+
+    ``on_change`` is called with each run that started or ended; the rest is as in
+    `auto_steer_step`. Raises AssistantError: nothing limits the sweep.
+    """
+    if max_runs is None and not session.experiment.sla.is_limited:
+        raise AssistantError(
+            "a sweep without a budget of runs, a deadline or a cost limit would not end by "
+            "itself; give one (runs, deadline, cost)"
+        )
+    may_start = not session.is_over_limit()
+    has_room = SubmissionLimits(session, max_runs).room(1)
+    if may_start and has_room and session.experiment.baseline is None:
+        session.submit_baseline()
+    while True:
+        session.run_queued(executor, on_change, lambda: not may_start_runs(session))
+        ended = auto_steer_step(session, how, max_runs, on_warning)
+        if ended is not None:
+            return ended
 
 
 def may_start_runs(session: Session) -> bool:
