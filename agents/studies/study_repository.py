@@ -45,6 +45,7 @@ from agents.studies.results import make_folder, summarise, write_whole
 from agents.studies.study import Study, TableRequest, read_study
 from agents.studies.study_runner import PlayedStudy, read_played, truth_of
 from assistant import AssistantError
+from assistant.core.files import DRAFT_PREFIX
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.html import svg
 
@@ -131,8 +132,8 @@ class StudyLock:
         with suppress(OSError):
             if finished:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
-                for part in self.folder.glob("*.part"):  # half written by a process that was killed
-                    part.unlink(missing_ok=True)
+                for draft in self.folder.glob(f"{DRAFT_PREFIX}*"):  # of a process that was killed
+                    draft.unlink(missing_ok=True)
             (self.folder / LOCK).unlink(missing_ok=True)
             if self._is_new and {path.name for path in self.folder.iterdir()} <= {PROGRESS}:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
