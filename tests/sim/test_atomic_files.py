@@ -39,7 +39,7 @@ def test_the_content_is_synced_before_it_gets_its_name_and_the_folder_after_it(
     path, synced = tmp_path / "a", list[tuple[str, bool]]()
 
     def fsync(descriptor: int) -> None:
-        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        name = str(Path(f"/proc/self/fd/{descriptor}").readlink())
         synced.append((name, path.exists()))
 
     monkeypatch.setattr(os, "fsync", fsync)
