@@ -9,7 +9,6 @@ Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1994.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,22 +19,14 @@ from numpy.typing import NDArray
 
 from agents.studies.study import Cell, Study
 from assistant import AssistantError
+from assistant.core.files import write_atomically
 
 Real = NDArray[np.float64]
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file atomically, under a temporary name that is then renamed.
-
-    Raises `AssistantError` if it cannot be written.
-    """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise AssistantError(f"cannot write '{path}': {error.strerror}") from error
+    """Write a file atomically, or raise `AssistantError`."""
+    write_atomically(path, content, raises=AssistantError)
 
 
 def make_folder(path: Path) -> None:

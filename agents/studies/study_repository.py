@@ -5,15 +5,12 @@ ends; so no process plays in an unlocked folder, whatever its files say. The fil
 and ``progress.json`` beside it holds the progress.
 """
 
-import errno
-import fcntl
 import io
 import json
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -45,12 +42,13 @@ from agents.studies.results import make_folder, summarise, write_whole
 from agents.studies.study import Study, TableRequest, read_study
 from agents.studies.study_runner import PlayedStudy, read_played, truth_of
 from assistant import AssistantError
+from assistant.core.files import DRAFT_PREFIX
+from assistant.core.process_lock import ProcessLock, lock_content
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.html import svg
 
 LOCK, PROGRESS = ".playing", "progress.json"
 PROGRESS_INTERVAL_S = 0.2
-_FORM = "@hhqqi4x"  # struct flock: type, whence, start, length, process
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +95,20 @@ class StudyLock:
         self._is_warm = False
         self._is_handed_down = descriptor is not None
         if descriptor is not None:
-            os.set_inheritable(descriptor, False)
-            self.descriptor: int | None = descriptor
+            self._lock = ProcessLock(folder / LOCK, descriptor)
             return
         make_folder(folder)
-        self.descriptor = _taken(folder)
+        self._lock = _taken(folder)
         self.name(os.getpid(), started=False)
+
+    @property
+    def descriptor(self) -> int | None:
+        """Descriptor of the lock, to pass on to a child process; None once it is closed."""
+        return self._lock.descriptor
 
     def name(self, pid: int, *, started: bool) -> None:
         """Write the id of the playing process into the lock file."""
-        if self.descriptor is not None:
-            content = json.dumps({"pid": pid, "started": started}).encode()
-            os.ftruncate(self.descriptor, 0)
-            os.pwrite(self.descriptor, content, 0)
+        self._lock.write(json.dumps({"pid": pid, "started": started}).encode())
 
     def tell(self, stage: str, done: int, total: int | None) -> None:
         """Write the progress of the study to disk, at a limited rate."""
@@ -126,13 +125,13 @@ class StudyLock:
 
     def end(self, *, finished: bool) -> None:
         """Release the lock, removing the progress file only if the study is finished."""
-        if self.descriptor is None:
+        if not self._lock.is_held:
             return
         with suppress(OSError):
             if finished:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
-                for part in self.folder.glob("*.part"):  # half written by a process that was killed
-                    part.unlink(missing_ok=True)
+                for draft in self.folder.glob(f"{DRAFT_PREFIX}*"):  # of a process that was killed
+                    draft.unlink(missing_ok=True)
             (self.folder / LOCK).unlink(missing_ok=True)
             if self._is_new and {path.name for path in self.folder.iterdir()} <= {PROGRESS}:
                 (self.folder / PROGRESS).unlink(missing_ok=True)
@@ -141,9 +140,7 @@ class StudyLock:
 
     def hand_over(self) -> None:
         """Close the lock in this process, leaving it to a child process that inherited it."""
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-            self.descriptor = None
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -162,19 +159,13 @@ class StudyLock:
 def lock_holder(folder: Path) -> StudyLockHolder | None:
     """Return the process that is playing a study in a folder, or None."""
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        lock = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request())
-        if struct.unpack(_FORM, lock)[0] == fcntl.F_UNLCK:
+        text = lock_content(folder / LOCK)
+        if text is None:
             return None
-        content = json.loads(os.pread(descriptor, 1000, 0) or b"{}")
+        content = json.loads(text or b"{}")
         return StudyLockHolder(int(content.get("pid", 0)), bool(content.get("started", False)))
     except (OSError, ValueError):
         return None
-    finally:
-        os.close(descriptor)
 
 
 def read_progress(folder: Path) -> StudyProgress | None:
@@ -185,33 +176,13 @@ def read_progress(folder: Path) -> StudyProgress | None:
         return None
 
 
-def _lock_request() -> bytes:
-    return struct.pack(_FORM, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-
-
-def _taken(folder: Path) -> int:
-    path = folder / LOCK
-    while True:
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise AssistantError(f"the lock '{path}' cannot be made: {error.strerror}") from error
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock_request())
-            if os.fstat(descriptor).st_ino == path.stat().st_ino:
-                return descriptor
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise AssistantError(
-                    f"another process plays the study in '{folder}'; wait until it is done, or end "
-                    "it first"
-                ) from error
-            raise AssistantError(f"the lock '{path}' cannot be taken: {error.strerror}") from error
-        os.close(descriptor)  # the file of another process that has just ended
+def _taken(folder: Path) -> ProcessLock:
+    lock = ProcessLock.take(folder / LOCK, raises=AssistantError)
+    if lock is None:
+        raise AssistantError(
+            f"another process plays the study in '{folder}'; wait until it is done, or end it first"
+        )
+    return lock
 
 
 StudyState = Literal["playing", "stopped", "done", "refused", "broken"]

@@ -3,15 +3,20 @@
 A file of the wrong kind, size or owner is refused with a one-sentence error.
 """
 
-import contextlib
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from assistant.core.errors import ServiceError, SettingsError
+from sim.model.files import DRAFT_PREFIX, atomic_file, write_atomically
+
+__all__ = [
+    "DRAFT_PREFIX", "MAX_BYTES", "MOST_BYTES", "PRIVATE", "atomic_file", "is_file", "is_folder",
+    "is_there", "open_private", "path_beside", "printable_path", "read_private", "read_text",
+    "replace_private", "write_atomically", "write_new_private",
+]  # fmt: skip
 
 MOST_BYTES = 2**26  # Largest text file that is read; sweep files and results are far smaller
 
@@ -131,63 +136,13 @@ def read_private(path: Path, most_bytes: int = MAX_BYTES) -> bytes | None:
 
 def write_new_private(path: Path, content: bytes) -> bool:
     """Create a private file atomically, return False if it exists, or raise ServiceError."""
-    draft = _draft(path, content)
     try:
-        path.hardlink_to(draft)  # unlike a rename, it never replaces an existing file
+        write_atomically(path, content, raises=ServiceError, private=True, overwrite=False)
     except FileExistsError:
         return False
-    except OSError as error:
-        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
-    finally:
-        draft.unlink()
     return True
 
 
 def replace_private(path: Path, content: bytes) -> None:
     """Write or replace a private file atomically, or raise ServiceError."""
-    draft = _draft(path, content)
-    try:
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink()
-        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
-
-
-def rewrite_private(path: Path, content: bytes) -> None:
-    """Replace a private file, and return once the content is synced to the disk.
-
-    Raises ServiceError: it cannot be written; the old content is unchanged.
-    """
-    draft = _draft(path, content)
-    try:
-        _synced(draft)
-        draft.replace(path)
-        _synced(path.parent)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
-
-
-def _synced(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _draft(path: Path, content: bytes) -> Path:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(draft, flags, PRIVATE)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-        except OSError:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            raise
-    except OSError as error:
-        raise ServiceError(f"cannot write '{path}': {error.strerror}") from error
-    return draft
+    write_atomically(path, content, raises=ServiceError, private=True)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from assistant.core.errors import NameTakenError, ServiceError, SettingsError, hint
-from assistant.core.files import path_beside, read_private, rewrite_private
+from assistant.core.files import path_beside, read_private, replace_private
 from assistant.core.ports import Clock, SystemClock
 from assistant.service.strict_json import RefusedJsonError, read_json
 
@@ -225,7 +225,7 @@ class ApiTokenStore:
     def _keep(self, holders: Mapping[str, ApiToken]) -> None:
         if self._path is not None:
             content = {"tokens": [asdict(holder) for holder in holders.values()]}
-            rewrite_private(self._path, f"{json.dumps(content, indent=1)}\n".encode())
+            replace_private(self._path, f"{json.dumps(content, indent=1)}\n".encode())
         self._holders = MappingProxyType(dict(holders))
 
 

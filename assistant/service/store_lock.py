@@ -6,20 +6,18 @@ its endpoint; the file of a killed process is ignored, because the lock is free.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
-from weakref import WeakSet
 
 from assistant.core.errors import ServiceError
-from assistant.core.files import PRIVATE, path_beside, read_private, replace_private
+from assistant.core.files import path_beside, read_private, replace_private
+from assistant.core.process_lock import ProcessLock, is_locked
 from assistant.service.strict_json import RefusedJsonError, read_json
 
-PATIENCE_S = 0.1
 _PAUSE_S = 0.005
 
 
@@ -35,30 +33,27 @@ class Endpoint:
 class StoreLock:
     """Exclusive write lock of a store, held until `release` or process exit; not held by forks."""
 
-    def __init__(self, store: Path, descriptor: int) -> None:
+    def __init__(self, store: Path, lock: ProcessLock) -> None:
         self._store = store
-        self._descriptor: int | None = descriptor
-        _held.add(self)
+        self._lock = lock
 
     @classmethod
-    def take(cls, store: Path, patience_s: float = PATIENCE_S) -> Self | None:
-        """Acquire the write lock of a store, or return None if it is held already.
+    def take(cls, store: Path, patience_s: float = 0.0) -> Self | None:
+        """Acquire the write lock of a store, or return None if it is held for ``patience_s``.
 
-        It waits at most ``patience_s``, because `find_endpoint` and `is_locked` hold the lock for
-        some microseconds, which must not look like a process that serves. A missing folder is made.
+        A missing folder is made.
 
         Raises:
             ServiceError: the lock cannot be made beside the store.
         """
-        path = path_beside(store, "key")
         until_s = time.monotonic() + patience_s
-        while (descriptor := _locked(path)) is None:
+        while (lock := _taken(path_beside(store, "key"))) is None:
             if time.monotonic() >= until_s:
                 return None
             time.sleep(_PAUSE_S)
-        key = cls(store, descriptor)
-        key.withdraw()  # from a killed holder
-        return key
+        store_lock = cls(store, lock)
+        store_lock.withdraw()  # from a killed holder
+        return store_lock
 
     @property
     def store(self) -> Path:
@@ -67,29 +62,21 @@ class StoreLock:
 
     def publish(self, url: str, token: str) -> None:
         """Write the URL and token of the service to a file, or raise ServiceError."""
-        if self._descriptor is None:
+        if not self._lock.is_held:
             raise ServiceError(f"the lock of '{self._store}' is released; acquire it again")
         body = {"url": url, "pid": os.getpid(), "token": token}
         replace_private(path_beside(self._store, "service"), json.dumps(body).encode())
 
     def release(self) -> None:
         """Release the lock and remove the file with the service's endpoint."""
-        if self._descriptor is None:
-            return
-        self.withdraw()
-        descriptor, self._descriptor = self._descriptor, None
-        os.close(descriptor)
+        if self._lock.is_held:
+            self.withdraw()
+            self._lock.release()
 
     def withdraw(self) -> None:
         """Remove the file with the service's endpoint without releasing the lock."""
         with contextlib.suppress(FileNotFoundError):
             path_beside(self._store, "service").unlink()
-
-    def _forget(self) -> None:
-        """Close the copy in a forked child, which would hold the lock after its parent's end."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
     def __enter__(self) -> Self:
         return self
@@ -98,22 +85,13 @@ class StoreLock:
         self.release()
 
 
-def is_locked(store: Path) -> bool:
+def is_store_locked(store: Path) -> bool:
     """Return whether any process holds a store's lock; raise ServiceError if it is unreadable."""
     path = path_beside(store, "key")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        return is_locked(path)
     except OSError as error:
         raise ServiceError(f"cannot read the lock file '{path}': {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def find_endpoint(store: Path) -> Endpoint | None:
@@ -122,7 +100,7 @@ def find_endpoint(store: Path) -> Endpoint | None:
     Raises ServiceError if other users can read the file of the endpoint, or it is damaged.
     """
     path = path_beside(store, "service")
-    if not is_locked(store) or (content := read_private(path)) is None:
+    if not is_store_locked(store) or (content := read_private(path)) is None:
         return None
     try:
         body = read_json(content)
@@ -135,34 +113,15 @@ def find_endpoint(store: Path) -> Endpoint | None:
             raise ServiceError(f"'{path}' lacks the address of the service; start it again")
 
 
-def _locked(path: Path) -> int | None:
-    """Return a locked descriptor of the lock file, None if another process has locked it."""
+def _taken(path: Path) -> ProcessLock | None:
+    advice = (
+        "; the folder must be writable, because only the process that holds the lock writes "
+        "the store"
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, PRIVATE)
     except OSError as error:
         raise ServiceError(
-            f"cannot make the lock file '{path}': {error.strerror}; the folder must be writable, "
-            "because only the process that holds the lock writes the store"
+            f"cannot make the lock file '{path}': {error.strerror}{advice}"
         ) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError as error:
-        os.close(descriptor)
-        raise ServiceError(f"cannot lock the file '{path}': {error.strerror}") from error
-    return descriptor
-
-
-_held: WeakSet[StoreLock] = WeakSet()  # the only global: a fork concerns the whole process
-
-
-def _forget_all() -> None:
-    for key in list(_held):
-        key._forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
+    return ProcessLock.take(path, raises=ServiceError, advice=advice)

@@ -5,17 +5,12 @@ The event log as a source of leases, and the lock that lets only one process exe
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
-import os
-import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
-from weakref import WeakSet
 
 from assistant.core.errors import ExperimentError, LeaseLostError, StoreError
 from assistant.core.events import (
@@ -32,6 +27,7 @@ from assistant.core.events import (
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Measure
 from assistant.core.ports import ExecutionResult, Executor, RunLease
+from assistant.core.process_lock import ProcessLock, is_locked
 from assistant.core.run import Run, RunState
 from assistant.core.submission import assess_completion, assess_loss
 from assistant.session.event_log import EventLog
@@ -242,30 +238,17 @@ class ExecutionLock:
     """
 
     def __init__(self, store: Path, experiment_id: str) -> None:
-        path = _lock_path(store)
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor: int | None = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise StoreError(f"the lock '{path}' cannot be made: {error.strerror}") from error
-        try:
-            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _lock_request(experiment_id))
-        except OSError as error:
-            self.release()
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise ExperimentError(
-                    f"another process executes experiment '{experiment_id}'; change it with "
-                    "copperline steer or copperline queue, or end that process first"
-                ) from error
-            raise StoreError(f"the lock '{path}' cannot be taken: {error.strerror}") from error
-
-        _held.add(self)
+        lock = ProcessLock.take(_lock_path(store), raises=StoreError, offset=_offset(experiment_id))
+        if lock is None:
+            raise ExperimentError(
+                f"another process executes experiment '{experiment_id}'; change it with "
+                "copperline steer or copperline queue, or end that process first"
+            )
+        self._lock = lock
 
     def release(self) -> None:
         """Release the lock, so that another process may execute the runs."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -280,35 +263,18 @@ def is_executed(store: Path, experiment_id: str) -> bool:
     False if there is no lock, or if it belongs to another user, so that it cannot be known.
     """
     try:
-        descriptor = os.open(_lock_path(store), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except (FileNotFoundError, PermissionError):
+        return is_locked(_lock_path(store), _offset(experiment_id))
+    except PermissionError:
         return False
     except OSError as error:
         raise StoreError(f"the lock of '{store}' cannot be read: {error.strerror}") from error
-    try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_request(experiment_id))
-    finally:
-        os.close(descriptor)
-    return bool(struct.unpack_from("@h", answer)[0] != fcntl.F_UNLCK)
 
 
 def _lock_path(store: Path) -> Path:
     return store.with_name(f"{store.name}.running")
 
 
-def _lock_request(experiment_id: str) -> bytes:
+def _offset(experiment_id: str) -> int:
+    """Return the byte of the lock file that stands for an experiment."""
     digest = hashlib.sha256(experiment_id.encode()).digest()
-    start = int.from_bytes(digest[:8], "big") % _BYTES
-    return struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0)
-
-
-_held: WeakSet[ExecutionLock] = WeakSet()
-
-
-def _let_go() -> None:
-    """Close the copied locks in a forked child, which would outlive those of the parent."""
-    for lock in list(_held):
-        lock.release()
-
-
-os.register_at_fork(after_in_child=_let_go)
+    return int.from_bytes(digest[:8], "big") % _BYTES

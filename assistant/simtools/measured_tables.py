@@ -22,7 +22,7 @@ from assistant.applications.extensions.flood import Flood
 from assistant.applications.extensions.maze import MazeRunner
 from assistant.applications.scheduling import Scheduling
 from assistant.core.errors import ApplicationError, RunError, SettingsError, hint
-from assistant.core.files import is_folder
+from assistant.core.files import atomic_file, is_folder
 from assistant.core.objective import Measure, Objective
 from assistant.core.ports import Application
 from sim.api import Workload, default_workload, load_workload
@@ -278,10 +278,12 @@ def _finish(
 ) -> TabulationResult:
     n_rows = n_feasible = 0
     best: MeasuredRow | None = None
-    draft = path.with_name(f"{path.name}.draft")
     with part.open(newline="", encoding="utf-8") as file:
         rows = list(_rows(question, file.read()))
-    with draft.open("w", newline="", encoding="utf-8") as table:
+    with (
+        atomic_file(path, raises=SettingsError) as draft,
+        draft.open("w", newline="", encoding="utf-8") as table,
+    ):
         writer = csv.writer(table)
         writer.writerow(question.header)
         for row in _penalised(question.space, rows) if penalised else rows:
@@ -292,7 +294,6 @@ def _finish(
             n_rows += 1
             if best is None or row.value < best.value:
                 best = row
-    draft.replace(path)
     part.unlink()
     return TabulationResult(n_rows, n_feasible, taken_up, best)
 

@@ -12,7 +12,6 @@ Projection of the event logs: tables, written in the same transaction as the eve
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 import stat
@@ -55,6 +54,7 @@ from assistant.core.events import (
     SpaceChanged,
 )
 from assistant.core.experiment import Experiment
+from assistant.core.files import atomic_file
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment
 from assistant.core.run import RunOutput
@@ -325,15 +325,11 @@ def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
-    part = target.with_name(f"{target.name}.part")
-    part.unlink(missing_ok=True)
-    make_private(part)
-    copy = sqlite3.connect(part)
-    try:
+    with (
+        atomic_file(target, raises=StoreError, private=True) as draft,
+        closing(sqlite3.connect(draft)) as copy,
+    ):
         connection.backup(copy)
-    finally:
-        copy.close()
-    part.replace(target)
 
 
 class MemoryStore:
@@ -890,26 +886,24 @@ def back_up(path: Path, target: Path, *, damaged_too: bool = False) -> StoreHeal
     if target.exists():
         raise StoreError(f"there is a file '{target}' already; name another for the backup")
     examine(path)
-    part = target.with_name(f".{target.name}.part")
     try:
-        part.unlink(missing_ok=True)
-        make_private(part)
         with (
             readable(path) as uri,
             closing(sqlite3.connect(uri, uri=True, timeout=30.0)) as source,
-            closing(sqlite3.connect(part)) as copy,
+            atomic_file(target, raises=StoreError, private=True, overwrite=False) as draft,
         ):
-            source.backup(copy, pages=4096)
-            copy.execute("PRAGMA journal_mode = DELETE")  # everything in one file
-        health = examine(part)
-        if health.faults and not damaged_too:
-            raise StoreError(f"'{path}' is damaged, so it is not copied: {health.faults[0]}")
-        _synced(part)
-        part.replace(target)
+            with closing(sqlite3.connect(draft)) as copy:
+                source.backup(copy, pages=4096)
+                copy.execute("PRAGMA journal_mode = DELETE")  # everything in one file
+            health = examine(draft)
+            if health.faults and not damaged_too:
+                raise StoreError(f"'{path}' is damaged, so it is not copied: {health.faults[0]}")
+    except FileExistsError as error:
+        raise StoreError(
+            f"there is a file '{target}' already; name another for the backup"
+        ) from error
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"the store cannot be copied to '{target}': {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
     return health
 
 
@@ -950,11 +944,3 @@ def _free(path: Path) -> Path:
     while (candidate := path.with_name(f"{path.name}.before-restore-{n}")).exists():
         n += 1
     return candidate
-
-
-def _synced(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,7 +6,6 @@ decides the outcome. On disk the folder is named after a digest of the sources t
 model, kernel, policies and engines.
 """
 
-import contextlib
 import hashlib
 import os
 import threading
@@ -20,12 +19,12 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeVar, overload
-from uuid import uuid4
 
 import numpy as np
 
 from sim.engines import engine_named, run
 from sim.model.errors import EngineError
+from sim.model.files import atomic_file
 from sim.model.result import Instances, Placement, Restarts, SimulationResult
 from sim.model.scenario import Scenario
 
@@ -152,19 +151,15 @@ class ResultCache:
         if path is None:
             return
         columns: dict[str, Any] = dict(result.columns())
-        part = path.with_name(f"{path.stem}-{uuid4().hex}.part")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("xb") as file:
-                np.savez(file, engine=np.array(result.engine), **columns)
-            part.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise EngineError(
-                f"the result cannot be kept in '{path.parent}' ({error.strerror}); free some "
-                "space, or name another folder."
-            ) from error
+        with (
+            atomic_file(path, raises=_not_stored, parents=True, sync=False) as draft,
+            draft.open("wb") as file,  # not synced: a damaged file counts as missing
+        ):
+            np.savez(file, engine=np.array(result.engine), **columns)
+
+
+def _not_stored(sentence: str) -> EngineError:
+    return EngineError(f"{sentence}; free some space, or name another folder for the results.")
 
 
 def _check_columns(columns: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -23,6 +22,7 @@ from sim.formats.joulie_records import (
     short,
 )
 from sim.model.errors import WorkloadError
+from sim.model.files import atomic_file
 from sim.model.pods import (
     EPOCH_UNIX_S,
     KINDS,
@@ -55,20 +55,12 @@ def write_joulie(workload: Workload, path: str | PathLike[str]) -> None:
         WorkloadError: the file cannot be written.
     """
     target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        try:
-            with beside.open("wb") as file:
-                if target.suffix == ".gz":
-                    with gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
-                        packed.writelines(_chunks(workload))
-                else:
-                    file.writelines(_chunks(workload))
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise WorkloadError(f"{target}: cannot be written ({error.strerror}).") from None
+    with atomic_file(target, raises=WorkloadError) as draft, draft.open("wb") as file:
+        if target.suffix == ".gz":
+            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
+                packed.writelines(_chunks(workload))
+        else:
+            file.writelines(_chunks(workload))
 
 
 def _chunks(workload: Workload) -> Iterator[bytes]:

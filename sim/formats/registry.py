@@ -5,7 +5,6 @@ reader reports the error.
 """
 
 import gzip
-import os
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
@@ -28,6 +27,7 @@ from sim.formats.task_table import (
     write_task_table,
 )
 from sim.model.errors import WorkloadError, path_text
+from sim.model.files import atomic_file
 from sim.model.tasks import Tasks
 from sim.model.workload import Workload
 
@@ -175,19 +175,8 @@ def write_workload(workload: Workload, path: Path) -> None:
     """
     write = format_by_name(path).write
     assert write is not None  # noqa: S101 - `format_by_name` checks it
-    beside = path.with_name(f".{os.getpid()}.{path.name}")  # keeps the ending
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            write(workload, beside)
-            with beside.open("rb") as file:
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise WorkloadError(f"{path_text(str(path))}: cannot be written ({why}).") from None
+    with atomic_file(path, raises=WorkloadError, parents=True) as draft:
+        write(workload, draft)
 
 
 def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from sim.metrics.wall_clock import DAY_S
 from sim.model.errors import TraceError, UnknownNameError, WorkloadError
+from sim.model.files import write_atomically
 from sim.model.tasks import Tasks, TaskWork, Term
 from sim.model.workload import Workload
 from sim.policies.policy import PolicyOption
@@ -157,14 +157,12 @@ def save_model(model: Model, path: Path) -> None:
         "parameters": model.parameters,
         "arrays": sorted(model.arrays),
     }
-    try:
-        if model.arrays:
-            packed = io.BytesIO()
-            np.savez_compressed(packed, allow_pickle=False, **dict(model.arrays))
-            write_whole(arrays_beside(path), packed.getvalue())
-        write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be written ({error.strerror}).") from None
+    if model.arrays:
+        packed = io.BytesIO()
+        np.savez_compressed(packed, allow_pickle=False, **dict(model.arrays))
+        beside = arrays_beside(path)
+        write_atomically(beside, packed.getvalue(), raises=WorkloadError, parents=True)
+    write_json(path, content)
 
 
 def load_model(path: Path) -> Model:
@@ -246,18 +244,10 @@ def _read_arrays(path: Path, names: list[str]) -> dict[str, NDArray[Any]]:
         raise TraceError(beside, expected=expected) from None
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically, completely or not at all. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write indented JSON atomically. Raises WorkloadError."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(path, text, raises=WorkloadError, parents=True)
 
 
 def _text(parameters: Mapping[str, Json]) -> str:

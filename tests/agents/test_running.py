@@ -151,7 +151,7 @@ def test_a_killed_study_goes_on(study: Path, with_signal: signal.Signals) -> Non
     while _group_is_alive(process.pid):  # the workers end with their parent, once they compiled
         assert time.monotonic() - before < 300
         time.sleep(0.01)
-    (study.parent / "killed" / "progress.json.1.part").write_text("{")  # as by a kill
+    (study.parent / "killed" / ".part-1-progress.json").write_text("{")  # as by a kill
     assert run(["agents", "run", *command[5:]]) == 0
     assert contents(study.parent / "killed") == contents(study.parent / "whole")
 

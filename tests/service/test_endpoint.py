@@ -1,6 +1,5 @@
 """The key of a store between real processes: one holds it, and the kernel takes it back."""
 
-import fcntl
 import json
 import os
 import signal
@@ -9,20 +8,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from assistant.core.errors import ServiceError
-from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint, is_locked
+from assistant.service.store_lock import Endpoint, StoreLock, find_endpoint, is_store_locked
 
 ROOT = Path(__file__).parents[2]
 # The packages themselves are left empty: importing all of them takes a second in each process.
 HOLD = """
 import os, sys, types
 from pathlib import Path
-for name in ("assistant", "strategies"):
+for name in ("assistant", "sim", "strategies"):
     package = types.ModuleType(name)
     package.__path__ = [os.path.join(sys.argv[2], name)]
     sys.modules[name] = package
@@ -74,13 +72,13 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def test_one_process_holds_the_key_and_says_where_it_serves(store: Path) -> None:
-    assert (find_endpoint(store), is_locked(store)) == (None, False)
+    assert (find_endpoint(store), is_store_locked(store)) == (None, False)
     with holder(store) as process, holder(store) as second:
         words = {line(process), line(second)}
         assert words == {"taken -1", "held"}
     with holder(store) as process:
         assert line(process) == "taken -1"
-        assert is_locked(store)
+        assert is_store_locked(store)
         assert StoreLock.take(store, patience_s=0.0) is None
         endpoint = find_endpoint(store)
         assert endpoint == Endpoint("http://127.0.0.1:1", process.pid, "secret")
@@ -149,15 +147,12 @@ def test_a_link_has_the_key_of_its_store(store: Path) -> None:
         assert StoreLock.take(link, patience_s=0.0) is None
 
 
-def test_who_asks_does_not_look_like_a_holder(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    StoreLock.take(store).release()  # type: ignore[union-attr]
-    with store.with_name("sweeps.db.key").open() as asking:
-        fcntl.flock(asking, fcntl.LOCK_SH)  # as is_held does, for some microseconds
-        unlock = partial(fcntl.flock, asking, fcntl.LOCK_UN)
-        monkeypatch.setattr("assistant.service.store_lock.time.sleep", lambda _s: unlock())
-        key = StoreLock.take(store, patience_s=10.0)
-    assert key is not None
-    key.release()
+def test_the_lock_is_waited_for(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = StoreLock.take(store)
+    assert first is not None
+    monkeypatch.setattr("assistant.service.store_lock.time.sleep", lambda _s: first.release())
+    with StoreLock.take(store, patience_s=10.0) as second:  # type: ignore[union-attr]
+        assert second.store == store
 
 
 @pytest.mark.parametrize(

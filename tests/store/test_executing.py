@@ -62,7 +62,7 @@ def test_only_one_process_executes_an_experiment_until_it_is_killed(tmp_path: Pa
 
 def test_where_no_lock_can_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "store.db.running").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match=r"the lock '.*' cannot be made"):
+    with pytest.raises(StoreError, match=r"cannot make the lock file '.*'"):
         ExecutionLock(tmp_path / "store.db", "a")
 
 

@@ -65,8 +65,8 @@ def test_files_and_json_have_every_measure(
     ("arguments", "words"),
     [
         (["--state", "done"], "no state 'done' of runs; choose from queued,"),
-        (["--csv", "nowhere/runs.csv"], "'nowhere/runs.csv' cannot be written"),
-        (["--parquet", "nowhere/runs.parquet"], "cannot be written"),
+        (["--csv", "nowhere/runs.csv"], "cannot write 'nowhere/runs.csv'"),
+        (["--parquet", "nowhere/runs.parquet"], "cannot write"),
         (["other"], "no experiment 'other'"),
     ],
 )

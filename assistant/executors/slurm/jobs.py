@@ -4,7 +4,6 @@ The folder is shared by an executor and its pilots; leftovers of dead executors 
 """
 
 import contextlib
-import fcntl
 import math
 import os
 import re
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from assistant.core.errors import ExecutorError, SettingsError
 from assistant.core.ports import Environment
+from assistant.core.process_lock import ProcessLock, is_locked
 from assistant.executors.slurm.protocol import write_private
 from assistant.executors.spec import BatchSystem
 
@@ -274,7 +274,7 @@ class PilotFolder:
             write_private(self.script, SCRIPT.encode())
             owner = self.path / "owner"
             write_private(owner, b"")
-            self._lock = _locked(owner)
+            self._lock = ProcessLock.take(owner, raises=SettingsError)
             owner.write_text(socket.gethostname())  # an owner counts once it holds its lock
         except OSError as error:
             raise SettingsError(
@@ -307,7 +307,7 @@ class PilotFolder:
         if self._lock is not None:
             if tidy:
                 remove_folder(self.path)
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
 
@@ -319,9 +319,7 @@ def leftover_folders(base: Path) -> dict[Path, set[str]]:
         with contextlib.suppress(OSError):
             if path.stat().st_uid != os.geteuid() or owner.read_text() != socket.gethostname():
                 continue
-            lock = _locked(owner)
-            if lock is not None:
-                os.close(lock)
+            if not is_locked(owner):
                 leftovers[path] = _pilots(path)
     return leftovers
 
@@ -333,14 +331,3 @@ def remove_folder(path: Path) -> None:
 
 def _pilots(path: Path) -> set[str]:
     return {ticket_path.name.removeprefix(_TICKET) for ticket_path in path.glob(f"{_TICKET}*")}
-
-
-def _locked(path: Path) -> int | None:
-    """Return a descriptor that holds the lock of a file; None if another process has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor

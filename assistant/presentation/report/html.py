@@ -5,11 +5,9 @@ its dashboard, and the comparison of a log with its simulation.
 """
 
 import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Protocol
 
 import jinja2
@@ -17,7 +15,7 @@ from markupsafe import Markup
 
 from assistant.core import forecast as chances
 from assistant.core.errors import SettingsError, StoreError
-from assistant.core.files import PRIVATE
+from assistant.core.files import write_atomically
 from assistant.presentation.charts import effects, forecast, vega_lite
 from assistant.presentation.charts.ai_platform import (
     PlatformComparison,
@@ -226,16 +224,7 @@ def write_page(page: str, path: Path) -> Path:
     A new file is readable for its owner alone; one that is replaced keeps its permissions.
     """
     target = check_target(path)
-    try:
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else PRIVATE
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, suffix=".part", delete=False
-        ) as part:
-            part.write(page)
-        Path(part.name).chmod(mode)
-        Path(part.name).replace(target)
-    except OSError as error:
-        raise StoreError(f"the report '{path}' cannot be written: {error}") from error
+    write_atomically(target, page, raises=StoreError, private=not target.exists())
     return target
 
 

@@ -3,13 +3,13 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
+from assistant.core.files import write_atomically
 from assistant.core.objective import Measure
 from assistant.core.run import Run
 
@@ -76,7 +76,7 @@ def write_runs_csv(rows: Sequence[RunRow], path: Path) -> None:
         writer.writerow(
             json.dumps(cell) if isinstance(cell, tuple) else cell for cell in row.values()
         )
-    _written(path, text.getvalue().encode())
+    write_atomically(path, text.getvalue(), raises=SettingsError)
 
 
 def write_runs_parquet(rows: Sequence[RunRow], path: Path) -> None:
@@ -88,14 +88,4 @@ def write_runs_parquet(rows: Sequence[RunRow], path: Path) -> None:
         raise SettingsError(
             "Parquet needs the package pyarrow, which is not installed; install it, or use --csv"
         ) from error
-    _written(path, buffer.getvalue())
-
-
-def _written(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise SettingsError(f"'{path}' cannot be written: {error.strerror}") from error
+    write_atomically(path, buffer.getvalue(), raises=SettingsError)

@@ -1,11 +1,8 @@
 """Step 1 of the *New* page: the application and its files; uploads are stored for the sweep."""
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from assistant.core.errors import SettingsError
+from assistant.core.files import write_atomically
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages import new_fields
@@ -61,17 +59,9 @@ def keep_upload(store: Path, name: str, data: bytes) -> Path:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
             return path
-        descriptor, part = tempfile.mkstemp(prefix=".part-", dir=folder)  # 0600
-        try:
-            with os.fdopen(descriptor, "wb") as out:
-                out.write(data)
-            Path(part).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(part).unlink()
-            raise
     except OSError as error:
         raise SettingsError(f"cannot store the upload in '{folder}': {error.strerror}") from error
+    write_atomically(path, data, raises=SettingsError, private=True)
     return path
 
 

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.generators.generator import write_whole
 from sim.kernel import bin_packing as text
 from sim.kernel.bin_packing import NOWHERE, Queue, Rack
 from sim.kernel.jit import bound, compiled, unavailable
 from sim.kernel.records import interpretable
 from sim.model.cloud_trace import CloudTrace
 from sim.model.errors import TraceError, UnknownNameError, WorkloadError
+from sim.model.files import write_atomically
 from sim.model.workload import UNKNOWN, Workload
 
 Floats = NDArray[np.float64]
@@ -199,16 +199,13 @@ def write_tuples(tuples: Sequence[SchedulingTuple], path: Path) -> None:
     """Write scheduling tuples to a CSV file, completely or not at all.
 
     Raises:
-        TraceError: the file cannot be written.
+        WorkloadError: the file cannot be written.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(astuple(scheduling_tuple) for scheduling_tuple in tuples)
-    try:
-        write_whole(path, text.getvalue().encode())
-    except OSError as error:
-        raise TraceError(path, expected=f"it cannot be written ({error.strerror}).") from error
+    write_atomically(path, text.getvalue(), raises=WorkloadError, parents=True)
 
 
 def read_tuples(path: Path) -> tuple[SchedulingTuple, ...]:

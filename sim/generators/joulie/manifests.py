@@ -30,10 +30,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.generators.generator import write_whole
 from sim.generators.joulie.model_fit import has_families
 from sim.model.columns import read_only_copy
 from sim.model.errors import WorkloadError
+from sim.model.files import write_atomically
 from sim.model.pods import (
     DRAINING,
     GIB,
@@ -177,10 +177,7 @@ def write_manifests(
         WorkloadError: as `render_manifests`, or the file cannot be written.
     """
     texts = list(render_manifests(workload, jobs, style))
-    try:
-        write_whole(Path(path), "---\n".join(texts).encode())
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be written ({error.strerror}).") from None
+    write_atomically(Path(path), "---\n".join(texts), raises=WorkloadError, parents=True)
     return len(texts)
 
 

@@ -16,7 +16,6 @@ Quirks of the program are switches here, off as on the page:
 One quirk is left out: the program seeds the intents of some pods with the length of their name.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from sim.generators.generator import Json, Model, checked_number, read_versioned_json, write_whole
+from sim.generators.generator import Json, Model, checked_number, read_versioned_json, write_json
 from sim.generators.joulie.phases import Phases, phases_of
 from sim.model.errors import TraceError, WorkloadError, quoted_text
 from sim.model.pods import EPOCH_UNIX_S
@@ -529,10 +528,7 @@ def export_bundle(
         "notes": notes,
         "parameters": parameters,
     }
-    try:
-        write_whole(file, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-    except OSError as error:
-        raise WorkloadError(f"{file}: cannot be written ({error.strerror}).") from None
+    write_json(file, content)
 
 
 def import_bundle(path: str | PathLike[str]) -> Model:
