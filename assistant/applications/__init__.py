@@ -18,7 +18,7 @@ from assistant.applications.rest import Rest
 from assistant.applications.scheduling import Scheduling
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.core.ports import Application
-from sim.api import registered_generators
+from sim.generators import registered_generators
 from strategies import Parameter, ParameterSpace
 
 
@@ -32,7 +32,7 @@ class ApplicationEntry:
 
 
 def _scheduling_example() -> Scheduling:
-    from sim import default_workload
+    from sim.generators import default_workload
 
     return Scheduling(default_workload(seed=1, n_jobs=60))
 

@@ -303,7 +303,7 @@ def _limits(session: ExperimentQueries) -> str:
 
 
 def _compiling() -> bool:
-    from sim.api import Readiness, begin_to_compile, compilation_state
+    from sim.engines.compilation import Readiness, begin_to_compile, compilation_state
 
     begin_to_compile()
     return compilation_state().readiness is Readiness.PREPARING

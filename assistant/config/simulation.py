@@ -44,21 +44,11 @@ from assistant.core.bounds import (
     SEED,
 )
 from assistant.core.errors import SettingsError
-from sim.aiops.platform_statistics import statistics_of
-from sim.api import (
-    Allocation,
-    MachineSpec,
-    Model,
-    Workload,
-    fit,
-    generate,
-    load_model,
-    load_workload,
-    published_model,
-    read_machines,
-    read_openb,
-)
+from sim.aiops import statistics_of
+from sim.api import Allocation, MachineSpec, Workload, load_workload, read_machines
 from sim.api import format_of as format_of_workload
+from sim.formats import read_openb
+from sim.generators import Model, fit, generate, load_model, published_model
 
 
 class FloodSettings(StrictModel):

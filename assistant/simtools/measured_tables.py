@@ -25,7 +25,8 @@ from assistant.core.errors import ApplicationError, RunError, SettingsError, hin
 from assistant.core.files import is_folder
 from assistant.core.objective import Measure, Objective
 from assistant.core.ports import Application
-from sim.api import Workload, default_workload, load_workload
+from sim.api import Workload, load_workload
+from sim.generators import default_workload
 from strategies import Configuration, Level, MeasuredTable, Observation, ParameterSpace
 from strategies.data.observation import responses
 

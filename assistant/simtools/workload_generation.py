@@ -10,31 +10,26 @@ import numpy as np
 
 from assistant.core.errors import SettingsError
 from sim.api import (
-    DEFINITIONS,
-    FORMATS,
-    CloudWindows,
-    Distance,
-    Model,
-    Quantity,
     ReadingRules,
     SimError,
     Workload,
-    WorkloadComparison,
     WorkloadError,
-    cloud_knobs,
-    cloud_windows,
-    cloud_windows_of_traces,
-    format_by_name,
     format_of,
-    is_cloud_trace,
-    load_model,
     load_workload,
-    published_model,
-    read_cloud_trace,
-    registered_generators,
-    roundtrip_losses,
     write_workload,
 )
+from sim.formats import FORMATS, format_by_name, is_cloud_trace, read_cloud_trace, roundtrip_losses
+from sim.generators import (
+    DEFINITIONS,
+    Distance,
+    Model,
+    Quantity,
+    WorkloadComparison,
+    load_model,
+    published_model,
+    registered_generators,
+)
+from sim.generators.cloud import CloudWindows, cloud_knobs, cloud_windows, cloud_windows_of_traces
 
 _KEPT = ReadingRules(never_ran="keep_zero", partial_executions="keep")
 """Rules that keep every job when a file that was just written is read back."""

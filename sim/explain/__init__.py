@@ -2,13 +2,13 @@
 
 The engine `process` simulates the scenario with an observer of the job's partition at every
 decision from its submission to its start. All engines give the same schedule, so the explanation
-holds for all. This package imports the kernel, the policies and the model.
+holds for all.
 
 The schedule around one job: finished jobs, an observer of decisions, and phases of the wait.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -49,6 +49,8 @@ from sim.model.workload import Workload
 from sim.policies.backfills import backfill_named
 from sim.policies.orders import order_named
 from sim.policies.policy_options import options_of
+
+__all__ = ["JobExplanation", "OtherJobs", "QueueHeads", "WaitPhase", "explain_start"]
 
 NO_JOBS = OtherJobs(0, 0, 0.0, ())
 
@@ -343,15 +345,12 @@ def _most_ahead(looks: list[DecisionView]) -> int:
     return max(look.n_ahead for look in looks)
 
 
-def explain(
-    scenario: Scenario, job_id: int, simulate: Callable[[Scenario, JobObserver], SimulationResult]
-) -> JobExplanation:
+def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
     """Simulate a scenario and explain why a given job started when it did.
 
     Args:
         scenario: workload, cluster and policies.
         job_id: number of the job in the log.
-        simulate: function that runs the scenario with an observer of its decisions.
 
     Raises:
         EngineError: whole nodes are allocated, whose reservations name machines; or capacity
@@ -360,6 +359,8 @@ def explain(
         UnknownNameError: no such order, backfilling rule or option.
         ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
     """
+    from sim.engines.process import run
+
     order = order_named(scenario.order)
     options = options_of(scenario)
     if order.score_now is not None:
@@ -397,7 +398,7 @@ def explain(
     if any(options.of(option) != option.usual for option in backfill_named(rule).options):
         rule = f"{rule} with options"  # for which only the reasons of every rule are known
     watch = JobObserver(row, int(admission.place[row]), submit_s, rule)
-    result = simulate(scenario, watch)
+    result = run(scenario, kernel="interpreted", witness=watch)
     return _started(scenario, watch, FinishedSchedule(scenario.workload, admission, result))
 
 

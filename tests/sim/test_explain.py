@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sim import ClusterSpec, Partition, Scenario, Workload
-from sim.api import JobExplanation, MachineSpec, explain_start
+from sim.api import MachineSpec
+from sim.explain import JobExplanation, explain_start
 from sim.explain.explanation import (
     BlockedByHead,
     HeadOfQueue,

@@ -42,8 +42,8 @@ from assistant.presentation.report.html import (
 )
 from assistant.presentation.text.number_format import number, quantity
 from assistant.simtools.ai_platform import fit_platform
-from sim.aiops.logs import read_logs
-from sim.api import save_model
+from sim.aiops import read_logs
+from sim.generators import save_model
 from strategies import Level, ParameterSpace
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ from assistant.presentation.text.number_format import (
 )
 from assistant.session.session import Session
 from assistant.store.event_store import MemoryStore
-from sim.api import Readiness, compilation_state
+from sim.engines.compilation import Readiness, compilation_state
 from strategies import Configuration, Level, Parameter
 
 LAST_LINES = 40  # of each stream of a failed program

@@ -30,20 +30,19 @@ from sim.api import (
     Allocation,
     CapacityWindow,
     ClusterSpec,
-    GroupMetrics,
     Partition,
     Scenario,
-    ScheduleMetrics,
     UnknownNameError,
     Workload,
     backfills_for,
     check_scenario,
-    explain_start,
     known_names,
     parse_duration,
     summarise,
 )
 from sim.api import simulate as run_simulation
+from sim.explain import explain_start
+from sim.metrics import GroupMetrics, ScheduleMetrics
 
 PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
 WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
