@@ -3,6 +3,7 @@
 SimPy and Numba are imported when a simulation needs them.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -56,7 +57,11 @@ def simulate(
 
 
 def load_workload(
-    path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
+    path: str | PathLike[str],
+    *,
+    rules: ReadingRules | None = None,
+    first: int | None = None,
+    pending: bool = False,
 ) -> Workload:
     """Read a workload from a file, whose format is detected from the content.
 
@@ -66,13 +71,14 @@ def load_workload(
             `ReadingRules()`.
         first: number of first jobs to use, among those that the rules accept (by default those that
             ran), in submit order. None uses all. A note says how many jobs the log has.
+        pending: whether to keep jobs that were never started, where the format records them.
 
     Raises:
         TraceError: an unreadable file; the error has file, line, field, value and what is allowed.
         WorkloadError: `first` is less than 1, the file is a model, or rules are given for a format
             that has none.
     """
-    workload = read_workload(Path(path), rules)
+    workload = read_workload(Path(path), rules, pending=pending)
     if first is None:
         return workload
     first_jobs = workload.head(first)
@@ -138,6 +144,11 @@ def known_options(
     Raises:
         UnknownNameError: no policy has that name.
     """
-    if kind == "placement":
-        return (*INSTANCE_OPTIONS, *placement_named(name).options)
-    return (order_named(name) if kind == "order" else backfill_named(name)).options
+    return _OPTIONS_OF[kind](name)
+
+
+_OPTIONS_OF: dict[str, Callable[[str], tuple[PolicyOption, ...]]] = {
+    "order": lambda name: order_named(name).options,
+    "backfill": lambda name: backfill_named(name).options,
+    "placement": lambda name: (*INSTANCE_OPTIONS, *placement_named(name).options),
+}

@@ -485,7 +485,7 @@ def _application(settings: SweepSettings, source: SweepSource | None) -> Applica
             f"'rest'; kind '{application_settings.kind}' has its own parameters"
             + (
                 "; set their levels in [application.levels]"
-                * (application_settings.kind == "scheduling")
+                * ("levels" in type(application_settings).model_fields)
             )
         )
     if isinstance(

@@ -135,8 +135,8 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
 
 
 def has_rules(path: Path) -> bool:
-    """Return whether a file has the format SWF, to which reading rules apply. Raises SimError."""
-    return format_of(path).name == "swf"
+    """Return whether reading rules apply to the format of a file. Raises SimError."""
+    return format_of(path).has_rules
 
 
 def task_words(workload: Workload) -> tuple[str, ...]:
@@ -161,14 +161,15 @@ def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
     """Return sentences on the parts of a workload that a file format cannot store."""
     if workload.tasks is None:
         return ()
-    if format_by_name(path).name != "swf":
+    written = format_by_name(path)
+    if written.holds != "jobs":
         n_parents = len(workload.tasks.parent_task)
-        if not n_parents:
+        if not n_parents or written.holds == "dependencies":
             return ()
         return (f"The {n_parents:,} dependencies between tasks are not in the file.",)
     sentence = (
         f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in the file (machines, GPUs, "
-        "work): the Standard Workload Format cannot store them; write .jsonl instead."
+        "work): {written.title} cannot store them; write .jsonl instead."
     )
     return (sentence,)
 

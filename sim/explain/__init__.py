@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.engines import ENGINES
 from sim.explain.explanation import (
     MAX_LISTED_JOBS,
     BackfilledStart,
@@ -50,7 +51,12 @@ from sim.policies.backfills import backfill_named
 from sim.policies.orders import order_named
 from sim.policies.policy_options import options_of
 
-__all__ = ["JobExplanation", "OtherJobs", "QueueHeads", "WaitPhase", "explain_start"]
+__all__ = [
+    "WATCHING_ENGINES", "JobExplanation", "OtherJobs", "QueueHeads", "WaitPhase", "explain_start",
+]  # fmt: skip
+
+WATCHING_ENGINES = tuple(engine.name for engine in ENGINES if engine.watches)
+"""Names of the engines that can record what happens, as an explanation needs."""
 
 NO_JOBS = OtherJobs(0, 0, 0.0, ())
 
@@ -140,9 +146,6 @@ class FinishedSchedule:
         ).tolist()
 
 
-EASY = "easy"  # The rule whose reservations are known here; other rules get the general reasons
-
-
 class HeadReservation(NamedTuple):
     """Reservation for the head of the queue: start time, and number of processors left over."""
 
@@ -182,9 +185,11 @@ class JobObserver:
         rank: [n_jobs], rank of every job at the decision that started this one.
     """
 
-    def __init__(self, row: int, partition: int, submit_s: float, backfill: str) -> None:
+    def __init__(
+        self, row: int, partition: int, submit_s: float, *, overtakes: bool, reserves: bool
+    ) -> None:
         self.row, self.partition, self.submit_s = row, partition, submit_s
-        self.backfill, self.is_easy = backfill, backfill == EASY
+        self.overtakes, self.reserves = overtakes, reserves
         self.looks: list[DecisionView] = []
         self.has_started = False
         self.overtakers: list[int] = []
@@ -229,7 +234,7 @@ class JobObserver:
         starts = self.row in started
         ahead = tuple(before if starts else before[:1])
         head_reservation = None
-        if ahead and self.is_easy and mine.procs <= free_procs:
+        if ahead and self.reserves and mine.procs <= free_procs:
             head_reservation = reservation(pool, self.partition, pool.jobs[ahead[0]].procs)
             later = [pool.jobs[job] for job in started if pool.jobs[job].rank >= mine.rank]
             back = sum(
@@ -269,7 +274,6 @@ def spans_of(looks: list[DecisionView]) -> list[Span]:
 def phases_of(
     spans: list[Span],
     job: ExplainedJob,
-    backfill: str,
     watch: JobObserver,
     schedule: FinishedSchedule,
 ) -> tuple[WaitPhase, ...]:
@@ -278,7 +282,7 @@ def phases_of(
     if not spans:
         return ()
     ends = schedule.ends(watch.partition, spans[0][0].now_s, spans[-1][1])
-    for kind, group in groupby(spans, key=lambda span: _kind(span[0], job.procs, backfill)):
+    for kind, group in groupby(spans, key=lambda span: _kind(span[0], job.procs, watch.overtakes)):
         same = list(group)
         from_s, to_s = same[0][0].now_s, same[-1][1]
         looks = [look for look, _ in same]
@@ -303,15 +307,15 @@ def phases_of(
     return tuple(phases)
 
 
-def _kind(look: DecisionView, procs: int, backfill: str) -> str:
+def _kind(look: DecisionView, procs: int, overtakes: bool) -> str:
     """Return why a decision did not start the job.
 
     Without backfilling, free processors do not matter for a job that is not the head; with any rule
-    no job starts on too few. Further reasons are known for EASY only.
+    no job starts on too few. Further reasons are known for rules that reserve for the head only.
     """
     if not look.ahead:
         return "is_head"
-    if backfill != "none" and look.free_procs < procs:
+    if overtakes and look.free_procs < procs:
         return "too_few_free"
     return "behind" if look.head_reservation is None else "would_delay"
 
@@ -394,10 +398,12 @@ def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
     if admission.partition[row] == NOWHERE:
         return _rejected(scenario, admission, row)
     submit_s = float(scenario.workload.submit_s[row])
-    rule = scenario.backfill
-    if any(options.of(option) != option.usual for option in backfill_named(rule).options):
-        rule = f"{rule} with options"  # for which only the reasons of every rule are known
-    watch = JobObserver(row, int(admission.place[row]), submit_s, rule)
+    rule = backfill_named(scenario.backfill)
+    is_usual = all(options.of(option) == option.usual for option in rule.options)
+    watch = JobObserver(
+        row, int(admission.place[row]), submit_s, overtakes=rule.overtakes,
+        reserves=rule.reserves_for_head and is_usual,
+    )  # fmt: skip
     result = run(scenario, kernel="interpreted", witness=watch)
     return _started(scenario, watch, FinishedSchedule(scenario.workload, admission, result))
 
@@ -458,7 +464,7 @@ def _started(scenario: Scenario, watch: JobObserver, schedule: FinishedSchedule)
         job=job,
         order=scenario.order,
         backfill=scenario.backfill,
-        phases=phases_of(spans, job, watch.backfill, watch, schedule),
+        phases=phases_of(spans, job, watch, schedule),
         start=_start(watch, job, schedule),
         expectation=next(expected, None),
         overtaken_by=schedule.jobs(overtakers, by="procs_h"),
