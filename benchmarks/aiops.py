@@ -70,9 +70,7 @@ def main() -> None:
 
 
 def _fit(told: argparse.Namespace) -> None:
-    from sim.aiops.logs import fit_statistics, read_logs
-    from sim.aiops.platform_statistics import published_statistics
-    from sim.aiops.validation import compare
+    from sim.aiops import compare, fit_statistics, published_statistics, read_logs
 
     n = 4_000 if told.quick else told.rows
     record = Record("aiops_fit", told, [SEED])
@@ -114,7 +112,7 @@ def _write_log(path: Path, n: int) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
-    from sim.aiops.platform_statistics import arrival_blocks, published_statistics
+    from sim.aiops import arrival_blocks, published_statistics
     from sim.generators.generator import RandomStreams
 
     rng, told, third = np.random.default_rng(SEED), published_statistics(), n // 3
@@ -153,7 +151,7 @@ def _measured(size: int) -> dict[str, Any]:
 
 
 def _one(size: int, folder: Path) -> dict[str, Any]:
-    from sim.aiops.engine import run_platform
+    from sim.aiops import run_platform
 
     begun, clock = time.process_time(), time.perf_counter()
     result = run_platform(_scenario(size), folder)
@@ -174,13 +172,13 @@ def _one(size: int, folder: Path) -> dict[str, Any]:
 
 
 def _scenario(size: int) -> Any:
-    from sim.aiops.synthesis import PlatformScenario
+    from sim.aiops import PlatformScenario
 
     return PlatformScenario(duration_s=size * 44.0, drain=True, seed=SEED)
 
 
 def _profile(size: int) -> dict[str, Any]:
-    from sim.aiops.engine import run_platform
+    from sim.aiops import run_platform
 
     profile = cProfile.Profile()
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,8 @@ from assistant.applications.scheduling_futures import (
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
 from benchmarks.harness import Record, guarded, parser, table
-from sim.api import ProfileWindow, Workload, fit, load_workload, offered_load
+from sim.api import ProfileWindow, Workload, load_workload, offered_load
+from sim.generators import fit
 from strategies import Level
 
 Floats = NDArray[np.float64]

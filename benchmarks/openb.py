@@ -14,18 +14,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Record, guarded, parser, table
-from sim.api import (
-    ClusterSpec,
-    Partition,
-    Scenario,
-    TargetWorkload,
-    Workload,
-    fragmentation,
-    inflate_workload,
-    read_machines,
-    read_openb,
-    simulate,
-)
+from sim.api import ClusterSpec, Partition, Scenario, Workload, read_machines, simulate
+from sim.formats import read_openb
+from sim.generators import inflate_workload
+from sim.metrics import TargetWorkload, fragmentation
 
 PODS, NODES = "openb_pod_list_default.csv.gz", "openb_node_list_gpu_node.csv.gz"
 RULES = ("random", "dot_product", "gpu_packing", "gpu_clustering", "best_fit", "fgd")

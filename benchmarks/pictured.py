@@ -14,7 +14,8 @@ from assistant.core.sla import AutoSteering
 from assistant.executors import make_executor
 from assistant.store.event_store import SqliteStore
 from benchmarks.ui import table_of
-from sim.api import default_workload, write_swf
+from sim.formats import write_swf
+from sim.generators import default_workload
 
 OWN = (
     "overview", "suggestions", "queue", "what-if", "space", "effects", "run", "steering", "report",

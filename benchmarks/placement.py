@@ -23,7 +23,8 @@ import numpy as np
 
 from benchmarks.harness import Record, guarded, parser, table
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.api import backfills_for, known_names, read_cloudsimpy, read_machines, read_openb
+from sim.api import backfills_for, known_names, read_machines
+from sim.formats import read_cloudsimpy, read_openb
 
 CORES, MACHINE_BYTES = 64, 2**40
 """Of a machine as CloudSimPy has it, whose memory is 1."""

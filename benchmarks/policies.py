@@ -25,8 +25,9 @@ import numpy as np
 
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.sim import cluster_of, read
-from sim import ClusterSpec, Scenario, Workload, default_workload, simulate
+from sim import ClusterSpec, Scenario, Workload, simulate
 from sim.api import backfills_for, known_names, measures, offered_load, wait_for_compiler
+from sim.generators import default_workload
 
 COST_LOGS = ("theta_2022", "UniLu-Gaia-2014-1")
 QUALITY_LOG = "lublin_256"

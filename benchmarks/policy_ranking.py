@@ -35,19 +35,16 @@ from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.rankings import Interval, among, between, differs, ranked, regret, tied_share
 from sim import ClusterSpec, Scenario, SimulationResult, Workload
 from sim.api import (
-    TAU_S,
-    Model,
     ProfileWindow,
     ReadingRules,
-    fit,
-    generate,
     load_workload,
     offered_load,
-    scale_load,
     simulate_many,
     wait_for_compiler,
 )
+from sim.generators import Model, fit, generate, scale_load
 from sim.generators.cloud.batches import batches_of
+from sim.metrics import TAU_S
 from sim.model.workload import UNKNOWN
 
 Floats = NDArray[np.float64]

@@ -39,8 +39,9 @@ from assistant.applications.scheduling_parameters import (
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.peers import accasim, plain_simpy
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, load_workload, simulate
-from sim.api import TooWide, measures, rules_from_texts, simulate_many, wait_for_compiler
+from sim.api import TooWide, measures, simulate_many, wait_for_compiler
 from sim.engines import process
+from sim.formats import rules_from_texts
 
 LOGS = ("theta_2022", "UniLu-Gaia-2014-1", "LLNL-Atlas-2006-2.1-cln", "lublin_256")
 PARTS = ("speed", "grid", "whole", "cold")

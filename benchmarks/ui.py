@@ -43,7 +43,8 @@ from assistant.ui.status_bar import LIVE_S
 from benchmarks.browsing import CHART, SETTLED, Served, browsing, served
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.ui_sizes import measure_sizes, summarise_sizes
-from sim.api import default_workload, write_swf
+from sim.formats import write_swf
+from sim.generators import default_workload
 
 Opened = Callable[[], Any]
 """Opens a page with a profile of its own."""

@@ -27,7 +27,7 @@ from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
 from benchmarks.harness import Record, guarded, parser, table
 from sim import load_workload
-from sim.api import default_workload
+from sim.generators import default_workload
 from strategies import Level
 
 FIRST_JOBS = 3_000

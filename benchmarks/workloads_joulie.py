@@ -9,7 +9,8 @@ from typing import Any
 from benchmarks.drawn_checks import Check, holds
 from benchmarks.harness import Record, table
 from benchmarks.joulie_rules import rule_table
-from sim.api import generate, published_model, read_joulie, write_joulie
+from sim.formats import read_joulie, write_joulie
+from sim.generators import generate, published_model
 
 SEED = 1
 N_WORKLOADS, FEW = 100_000, 2_000

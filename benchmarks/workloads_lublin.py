@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Record, table
-from sim.api import generate, published_model
+from sim.generators import generate, published_model
 
 QUANTILES = (10, 25, 50, 75, 90, 99)
 REFERENCE_GAPS_S = (7, 17, 53, 187, 685, 9132)

@@ -1,6 +1,10 @@
 """Simulators of computer clusters, usable without the rest of Copperline.
 
->>> from sim import ClusterSpec, Scenario, default_workload, simulate, summarise
+The names of this package, listed in its stub, are the core. Extensions have their own packages:
+`sim.generators`, `sim.placement`, `sim.explain`, `sim.aiops` and `sim.testbeds`.
+
+>>> from sim import ClusterSpec, Scenario, simulate, summarise
+>>> from sim.generators import default_workload
 >>> scenario = Scenario(default_workload(seed=1, n_jobs=50), ClusterSpec.single(160))
 >>> summarise(scenario, simulate(scenario)).n_rejected
 0

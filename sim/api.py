@@ -1,7 +1,9 @@
-"""The public interface: load, generate or describe a workload, and check, simulate and measure.
+"""The public interface of the core: load and describe a workload, check, simulate and measure.
 
-Shells and applications need no deeper module. A name is imported when it is used: the stub
-`sim/__init__.pyi` lists every name with its module.
+It has the names of `sim`; the stub `sim/__init__.pyi` lists each with its module, which is imported
+when the name is used. Generators, explanations, the placement of tasks by a user's algorithm, the
+AI platform and the testbeds are extensions with packages of their own, and so are the details of
+`sim.formats` and `sim.metrics`.
 """
 
 from typing import Any

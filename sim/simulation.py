@@ -1,19 +1,17 @@
-"""Load a workload, check its scenario and policies, simulate it, and explain when a job starts.
+"""Load a workload, check its scenario and policies, and simulate it.
 
 SimPy and Numba are imported when a simulation needs them.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from sim import explain as _explain
 from sim.engines import ENGINES
 from sim.engines import run as run_engine
-from sim.engines.algorithms import Algorithm, AlgorithmRun, Monitor
 from sim.engines.fleet_setup import check_instances
-from sim.explain.explanation import JobExplanation
 from sim.formats.registry import read_workload
 from sim.formats.swf import ReadingRules
 from sim.model.admission import admit
@@ -26,25 +24,6 @@ from sim.policies.placements import PLACEMENTS, placement_named
 from sim.policies.placements import SCENARIO_OPTIONS as INSTANCE_OPTIONS
 from sim.policies.policy import PolicyOption
 from sim.policies.policy_options import options_of
-
-
-def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
-    """Simulate a scenario and explain why a given job started when it did.
-
-    Args:
-        scenario: workload, cluster and policies.
-        job_id: number of the job in the log.
-
-    Raises:
-        SimError: the errors of `sim.explain.explain`.
-    """
-    from sim.engines.process import run
-
-    return _explain.explain(
-        scenario,
-        job_id,
-        lambda run_of, observer: run(run_of, kernel="interpreted", witness=observer),
-    )
 
 
 def wait_for_compiler() -> None:
@@ -77,36 +56,12 @@ def simulate(
     return run_engine(scenario, engine, monitor=monitor)
 
 
-def simulate_algorithm(
-    scenario: Scenario,
-    algorithm: Algorithm,
-    *,
-    tick_s: float | None = None,
-    monitor: Monitor | None = None,
-) -> AlgorithmRun:
-    """Simulate task instances that a user's algorithm object places on machines.
-
-    Args:
-        scenario: scenario with allocation ``instances``. Its order is that of
-            `LiveCluster.ready_tasks`; backfill and placement are ignored.
-        algorithm: object with a method ``algorithm(cluster, clock)``, or a function, as in
-            CloudSimPy. It returns a machine and a task, of which one more instance is placed there,
-            or (None, None) when it wants no more.
-        tick_s: interval of its calls in seconds, 1 in CloudSimPy; None calls it at the end of every
-            instant with an arrival, an end or a change of speed.
-        monitor: settings of the records; None records nothing.
-
-    Raises:
-        ScenarioError: a task that cannot be placed, an answer that cannot be carried out, or tasks
-            that the algorithm leaves waiting for ever.
-    """
-    from sim.engines.algorithm_engine import run
-
-    return run(scenario, algorithm, tick_s=tick_s, monitor=monitor)
-
-
 def load_workload(
-    path: str | PathLike[str], *, rules: ReadingRules | None = None, first: int | None = None
+    path: str | PathLike[str],
+    *,
+    rules: ReadingRules | None = None,
+    first: int | None = None,
+    pending: bool = False,
 ) -> Workload:
     """Read a workload from a file, whose format is detected from the content.
 
@@ -116,13 +71,14 @@ def load_workload(
             `ReadingRules()`.
         first: number of first jobs to use, among those that the rules accept (by default those that
             ran), in submit order. None uses all. A note says how many jobs the log has.
+        pending: whether to keep jobs that were never started, where the format records them.
 
     Raises:
         TraceError: an unreadable file; the error has file, line, field, value and what is allowed.
         WorkloadError: `first` is less than 1, the file is a model, or rules are given for a format
             that has none.
     """
-    workload = read_workload(Path(path), rules)
+    workload = read_workload(Path(path), rules, pending=pending)
     if first is None:
         return workload
     first_jobs = workload.head(first)
@@ -159,27 +115,9 @@ def check_policies(scenario: Scenario) -> None:
         ScenarioError: the rule does not support the allocation, or the value of an option is not
             allowed.
     """
-    check_order(scenario.order)
+    order_named(scenario.order)
     decision_of(backfill_named(scenario.backfill), scenario.allocation)
     options_of(scenario)
-
-
-def check_order(name: str) -> None:
-    """Raise `UnknownNameError` unless a queue order has the given name.
-
-    Raises:
-        UnknownNameError: unknown name; the message lists the known ones.
-    """
-    order_named(name)
-
-
-def check_backfill(name: str) -> None:
-    """Raise `UnknownNameError` unless a backfilling rule has the given name.
-
-    Raises:
-        UnknownNameError: unknown name; the message lists the known ones.
-    """
-    backfill_named(name)
 
 
 def known_names() -> dict[str, tuple[str, ...]]:
@@ -206,6 +144,11 @@ def known_options(
     Raises:
         UnknownNameError: no policy has that name.
     """
-    if kind == "placement":
-        return (*INSTANCE_OPTIONS, *placement_named(name).options)
-    return (order_named(name) if kind == "order" else backfill_named(name)).options
+    return _OPTIONS_OF[kind](name)
+
+
+_OPTIONS_OF: dict[str, Callable[[str], tuple[PolicyOption, ...]]] = {
+    "order": lambda name: order_named(name).options,
+    "backfill": lambda name: backfill_named(name).options,
+    "placement": lambda name: (*INSTANCE_OPTIONS, *placement_named(name).options),
+}

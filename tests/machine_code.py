@@ -11,8 +11,10 @@ from pathlib import Path
 
 SIMULATE = """
 import json
-from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import compilation_state, wait_for_compiler
+from sim import ClusterSpec, Scenario, simulate
+from sim.generators import default_workload
+from sim.api import wait_for_compiler
+from sim.engines.compilation import compilation_state
 scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
 first = simulate(scenario)
 wait_for_compiler()
@@ -25,8 +27,9 @@ print(json.dumps([first.engine, second.engine, first == second, str(told.folder)
 
 ASK_TWICE = """
 import json
-from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import compilation_state
+from sim import ClusterSpec, Scenario, simulate
+from sim.generators import default_workload
+from sim.engines.compilation import compilation_state
 from sim.engines import compilation
 scenario = Scenario(default_workload(3, 200), ClusterSpec.single(128))
 first = simulate(scenario)

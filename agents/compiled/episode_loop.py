@@ -569,8 +569,7 @@ def strategy_of(truth: Truth, name: str, options: Options | None) -> object:
 
 def is_compilable(strategy: object) -> bool:
     """Return whether episodes with a strategy can be played as compiled code."""
-    of_means = getattr(strategy, "effects", None) == "means"
-    return getattr(strategy, "name", None) == "copper" and of_means
+    return bool(getattr(strategy, "is_compiled", False))
 
 
 _EMPTY = Subset(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))

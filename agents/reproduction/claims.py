@@ -6,8 +6,9 @@ Figures 7 to 9 and section 4.3: the best result of a budget over exploitation le
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from agents.analysts.insight import Kind
@@ -457,15 +458,8 @@ class BudgetQualities:
 
 def judge_budgets(figure: str, row: BudgetQualities) -> list[ClaimVerdict]:
     """Return verdicts on all claims about one of the Copper paper's figures 7 to 9."""
-    verdicts = [spread_at_small_budgets(figure, row)]
-    if row.table == "flood":
-        verdicts.append(mixed_is_best(figure, row))
-    if row.table == "scheduling":
-        verdicts += [level_matters(figure, row), fades(figure, row)]
-        verdicts.append(direction(figure, row, more=False))
-    if row.table == "maze":
-        verdicts += [direction(figure, row, more=True), fades(figure, row)]
-    return verdicts
+    claims = (spread_at_small_budgets, *_BUDGET_CLAIMS.get(row.table, ()))
+    return [judge(figure, row) for judge in claims]
 
 
 def spread_at_small_budgets(figure: str, row: BudgetQualities) -> ClaimVerdict:
@@ -587,6 +581,14 @@ def direction(figure: str, row: BudgetQualities, *, more: bool) -> ClaimVerdict:
         "" if outcome != "does not hold" else
         f"the best level at {few} runs is {_best(row, few)}.",
     )  # fmt: skip
+
+
+_BUDGET_CLAIMS: Mapping[str, tuple[Callable[[str, BudgetQualities], ClaimVerdict], ...]] = {
+    "flood": (mixed_is_best,),
+    "scheduling": (level_matters, fades, partial(direction, more=False)),
+    "maze": (partial(direction, more=True), fades),
+}
+"""Claims of the paper about one of its applications, beside those about all."""
 
 
 def _bars(row: BudgetQualities, runs: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.analysts.analyst import AGENTS, agent_entry
 from agents.studies.results import (
     CellSummary,
     EpisodeResult,
@@ -85,7 +86,7 @@ def _panel(title: str, group: Sequence[CellSummary]) -> StudyPanel:
 def _title(summary: CellSummary) -> str:
     cell = summary.cell
     parts = [cell.table, str(cell.strategy)]
-    if cell.kind != "analyst":
+    if cell.kind != AGENTS[0].name:
         parts.append(cell.kind)
     if cell.insight is not None:
         parts.append("no insight" if cell.insight == "none" else f"{cell.insight} insight")
@@ -447,13 +448,14 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
         "Analysts": f"{manner.batch} runs at a time, warnings are accepted with probability "
         f"{manner.acceptance:g}, {number(manner.reaction_s)} s to react",
     }
-    if "analyst" in study.kinds:
+    traits = {trait for kind in study.kinds for trait in agent_entry(kind).takes}
+    if "insight" in traits:
         facts_by_name["Insight"] = (
             f"{insight.members:.1%} of the space (at least {insight.least} configurations): good "
             f"ones from the best {insight.best:.0%}, the optimum among them, bad ones from the "
             f"worst {insight.worst:.0%}"
         )
-    if "analyst" in study.kinds and True in study.learning:
+    if "learning" in traits and True in study.learning:
         facts_by_name["Learning"] = (
             f"rate {learner.rate:g}, mass {learner.mass:g}, bound {learner.bound:g}, "
             f"trust {learner.trust:g}"

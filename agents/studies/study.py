@@ -397,12 +397,11 @@ def _tables(
             f"{where} names applications, which are measured by copperline agents run; in Python "
             "give read_study a function that makes their tables (measure)"
         )
+    log = None if about.log is None else folder / about.log
+    requests = {"scheduling": TableRequest("scheduling", log, about.first)}
     tables = []
     for name in read.applications:
-        request = TableRequest(name)
-        if name == "scheduling":
-            log = None if about.log is None else folder / about.log
-            request = TableRequest(name, log, about.first)
+        request = requests.get(name, TableRequest(name))
         tables.append(Table(name, str(measure(request)) if measure is not None else ""))
     return (*tables, *(Table(Path(path).stem, str(folder / path)) for path in read.tables))
 

@@ -18,21 +18,34 @@ from assistant.applications.rest import Rest
 from assistant.applications.scheduling import Scheduling
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.core.ports import Application
-from sim.api import registered_generators
+from sim.generators import registered_generators
 from strategies import Parameter, ParameterSpace
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationEntry:
-    """A registered application, with a small example that runs in well under a second."""
+    """A registered application.
+
+    Attributes:
+        example: function that returns a small one, which runs in well under a second.
+        is_users: whether it runs a program or code of the user, or sends requests to the user's
+            address.
+        needs_settings: whether a sweep must say more than its name.
+        compiles: whether it uses the compiled simulator.
+        advice: what to do if a run of it ends in an error; empty for the general advice.
+    """
 
     name: str
     summary: str
     example: Callable[[], Application]
+    is_users: bool = False
+    needs_settings: bool = True
+    compiles: bool = False
+    advice: str = ""
 
 
 def _scheduling_example() -> Scheduling:
-    from sim import default_workload
+    from sim.generators import default_workload
 
     return Scheduling(default_workload(seed=1, n_jobs=60))
 
@@ -93,24 +106,52 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
         "scheduling",
         "partitions and policies of a cluster over a job log, simulated",
         _scheduling_example,
+        compiles=True,
     ),
-    ApplicationEntry("lookup", "a fully measured table of configurations", _lookup_example),
-    ApplicationEntry("command", "any program, run with values as arguments", _command_example),
-    ApplicationEntry("function", "a Python function", _function_example),
-    ApplicationEntry("rest", "any program that answers HTTP requests for runs", _rest_example),
-    ApplicationEntry("flood", "a flood model, calibrated against sensors", _flood_example),
-    ApplicationEntry("maze", "a runner in mazes: the time to the exit", _maze_example),
+    ApplicationEntry(
+        "lookup",
+        "a fully measured table of configurations",
+        _lookup_example,
+        advice="Take a row of the table (--include NAME=VALUE,...), or exclude the combinations "
+        "that were not measured.",
+    ),
+    ApplicationEntry(
+        "command", "any program, run with values as arguments", _command_example, is_users=True
+    ),
+    ApplicationEntry(
+        "function",
+        "a Python function",
+        _function_example,
+        is_users=True,
+        advice="Call the function by hand with this configuration, and fix its exception.",
+    ),
+    ApplicationEntry(
+        "rest", "any program that answers HTTP requests for runs", _rest_example, is_users=True
+    ),
+    ApplicationEntry(
+        "flood", "a flood model, calibrated against sensors", _flood_example, needs_settings=False
+    ),
+    ApplicationEntry(
+        "maze", "a runner in mazes: the time to the exit", _maze_example, needs_settings=False
+    ),
     ApplicationEntry(
         "ai_platform",
         "a platform for AI pipelines: its clusters, its scheduler, the retraining of its models",
         _ai_platform_example,
+        needs_settings=False,
     ),
     ApplicationEntry(
         "placement",
         "a fleet of machines: counts by kind, placement and overcommitment",
         _placement_example,
+        needs_settings=False,
     ),
 )
+
+
+def application_entry(name: str) -> ApplicationEntry | None:
+    """Return the registered application with a name, or None for an application of a user."""
+    return next((entry for entry in APPLICATIONS if entry.name == name), None)
 
 
 def generators(*, fitted: bool) -> Mapping[str, str]:

@@ -42,11 +42,11 @@ from sim.api import (
     check_policies,
     format_duration,
     known_names,
-    max_wait_s,
     simulate,
     simulate_many,
 )
 from sim.api import measures as measures_of
+from sim.metrics import max_wait_s
 from strategies import Level, ParameterSpace
 
 MEASURES = (

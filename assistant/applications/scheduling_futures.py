@@ -22,17 +22,15 @@ from assistant.core.errors import ApplicationError, RunError
 from assistant.core.events import Fact
 from assistant.core.objective import Measure
 from sim.api import (
-    Model,
-    RandomStreams,
     Scenario,
     SimError,
     SimulationResult,
     Workload,
     format_duration,
-    generate,
     simulate,
     simulate_many,
 )
+from sim.generators import Model, RandomStreams, generate
 from strategies import Level
 
 FutureAggregate = Literal["mean", "quantile", "worst"]

@@ -17,16 +17,11 @@ from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import cell, moment, number, quantity
 from sim.api import (
     ClusterSpec,
-    InstanceMetrics,
-    JobExplanation,
     JobState,
-    OtherJobs,
     Partition,
-    QueueHeads,
     Scenario,
     SimulationResult,
     ThrottleWindow,
-    WaitPhase,
     Workload,
     check_scenario,
     format_duration,
@@ -36,6 +31,8 @@ from sim.api import (
     simulate,
     summarise_instances,
 )
+from sim.explain import JobExplanation, OtherJobs, QueueHeads, WaitPhase
+from sim.metrics import InstanceMetrics
 
 
 def check_writable(path: Path) -> None:

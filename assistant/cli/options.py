@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from assistant.analysis.recommendation import passed_limit, reached_goal
+from assistant.applications import APPLICATIONS
 from assistant.applications.scheduling import DEFAULT_PRESET, presets
 from assistant.config.models import OF_SYSTEM, check_tariff
 from assistant.config.sweep_file import (
@@ -46,7 +47,7 @@ SweepFile = Annotated[
         help="A sweep file (TOML), or flood, maze, ai_platform or placement.", show_default=False
     ),
 ]
-BY_NAME = ("flood", "maze", "ai_platform", "placement")
+BY_NAME = tuple(entry.name for entry in APPLICATIONS if not entry.needs_settings)
 """Applications that a command accepts by name if there is no file of that name."""
 JobLog = Annotated[
     Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)

@@ -13,6 +13,7 @@ from typing import Any
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
+from assistant.applications import application_entry
 from assistant.cli.console import (
     ERR,
     EXIT_NOTHING_FEASIBLE,
@@ -290,7 +291,8 @@ def _introduce(session: ExperimentQueries) -> None:
             f"  results vary from run to run: the last {KEPT_RUNS} runs are kept to confirm the "
             "winner"
         )
-    if opened.application == "scheduling" and _compiling():
+    entry = application_entry(opened.application)
+    if entry is not None and entry.compiles and _compiling():
         say(
             "  compiling the simulator in the background, once per machine and version; "
             "until then runs take longer, with the same results"
@@ -307,7 +309,7 @@ def _limits(session: ExperimentQueries) -> str:
 
 
 def _compiling() -> bool:
-    from sim.api import Readiness, begin_to_compile, compilation_state
+    from sim.engines.compilation import Readiness, begin_to_compile, compilation_state
 
     begin_to_compile()
     return compilation_state().readiness is Readiness.PREPARING

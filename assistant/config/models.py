@@ -23,7 +23,7 @@ from assistant.core.objective import (
 )
 from assistant.core.ports import Application, Environment
 from assistant.core.sla import Tariff
-from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates
+from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates, executor_entry
 from assistant.hooks.notices import LONGEST_S, TIMEOUT_S, HookCommands
 from strategies import ParameterSpace
 
@@ -253,12 +253,14 @@ class ExecutorSettings(StrictModel):
 
     def _batch(self) -> BatchSystem | None:
         batch_names = [name for name in OF_SYSTEM if getattr(self, name)]
-        if self.kind == "dask" and batch_names and self.system is None:
+        entry = executor_entry(self.kind)
+        may_batch = "batch" in entry.takes and not entry.needs_batch
+        if may_batch and batch_names and self.system is None:
             raise SettingsError(
                 f"[executor]: '{batch_names[0]}' is for jobs; name the system that starts them: "
                 'system = "slurm"'
             )
-        if self.kind != "slurm" and not batch_names:
+        if not (entry.needs_batch or batch_names):
             return None
         return BatchSystem(
             "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,

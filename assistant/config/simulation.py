@@ -44,21 +44,9 @@ from assistant.core.bounds import (
     SEED,
 )
 from assistant.core.errors import SettingsError
-from sim.aiops.platform_statistics import statistics_of
-from sim.api import (
-    Allocation,
-    MachineSpec,
-    Model,
-    Workload,
-    fit,
-    generate,
-    load_model,
-    load_workload,
-    published_model,
-    read_machines,
-    read_openb,
-)
-from sim.api import format_of as format_of_workload
+from sim.aiops import statistics_of
+from sim.api import Allocation, MachineSpec, Workload, load_workload, read_machines
+from sim.generators import Model, fit, generate, load_model, published_model
 
 
 class FloodSettings(StrictModel):
@@ -236,11 +224,7 @@ class PlacementSettings(StrictModel):
 
     def _workloads(self) -> tuple[Workload, ...]:
         if self.trace is not None:
-            path = Path(self.trace)
-            if format_of_workload(path).name == "openb":
-                pods = read_openb(path, pending="keep")
-                return (pods if self.first is None else pods.head(self.first),)
-            return (load_workload(path, first=self.first),)
+            return (load_workload(self.trace, first=self.first, pending=True),)
         if self.model is not None:
             model = load_model(Path(self.model))
         else:

@@ -66,7 +66,9 @@ from assistant.core.ports import Application
 from assistant.core.sla import AtGoal, Sla, WarningPolicy, WarnRule
 from assistant.executors.spec import LOCAL, ExecutorSpec
 from assistant.hooks.notices import resolve_hook_folder
-from sim.api import Workload, default_workload, load_workload, rules_from_texts
+from sim.api import Workload, load_workload
+from sim.formats import rules_from_texts
+from sim.generators import default_workload
 from strategies import (
     DEFAULT_STRATEGY,
     Exclusion,
@@ -483,7 +485,7 @@ def _application(settings: SweepSettings, source: SweepSource | None) -> Applica
             f"'rest'; kind '{application_settings.kind}' has its own parameters"
             + (
                 "; set their levels in [application.levels]"
-                * (application_settings.kind == "scheduling")
+                * ("levels" in type(application_settings).model_fields)
             )
         )
     if isinstance(

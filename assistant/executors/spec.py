@@ -1,16 +1,20 @@
-"""Executor settings: where runs execute, and the check of cores and memory of this machine.
+"""Registry of the executors, their settings, and the check of cores and memory of this machine.
 
-Values and checks only: TLS certificates, Dask addresses, batch systems, cores and memory.
+The contract tests cover every entry of `EXECUTORS`. Settings are values: TLS certificates, Dask
+addresses, batch systems, cores and memory.
 """
 
 import ipaddress
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from assistant.core.errors import SettingsError, hint
-from assistant.core.ports import Environment
+from assistant.core.ports import Application, Environment, Executor
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-NAMES = ("serial", "process_pool", "dask", "slurm")
-
-
 @dataclass(frozen=True, slots=True)
 class BatchSystem:
     """Batch system of a cluster (Slurm), with the options for its jobs.
@@ -134,6 +135,81 @@ class BatchSystem:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorEntry:
+    """Registry entry of an executor.
+
+    Attributes:
+        build: function of an application, a number of workers, and the values that it takes.
+        takes: fields of `ExecutorSpec` that it takes; the others stay unset.
+        is_serial: whether it executes one run at a time.
+        needs_batch: whether it always starts its runs through a batch system.
+    """
+
+    name: str
+    summary: str
+    build: Callable[..., Executor]
+    takes: tuple[str, ...] = ()
+    is_serial: bool = False
+    needs_batch: bool = False
+
+
+def _serial(application: Application, _workers: int) -> Executor:
+    from assistant.executors.serial import SerialExecutor
+
+    return SerialExecutor(application)
+
+
+def _deferred(target: str) -> Callable[..., Executor]:
+    """Return a constructor whose module is imported when it is called."""
+
+    def build(*arguments: Any, **options: Any) -> Executor:
+        module, name = target.split(":")
+        executor: Executor = getattr(import_module(module), name)(*arguments, **options)
+        return executor
+
+    return build
+
+
+EXECUTORS: tuple[ExecutorEntry, ...] = (
+    ExecutorEntry("serial", "in this process, one run at a time", _serial, is_serial=True),
+    ExecutorEntry(
+        "process_pool",
+        "several processes on this machine",
+        _deferred("assistant.executors.process_pool:ProcessPoolExecutor"),
+    ),
+    ExecutorEntry(
+        "dask",
+        "workers of Dask distributed, here or elsewhere",
+        _deferred("assistant.executors.dask:DaskExecutor"),
+        takes=("address", "certificates", "batch", "environment"),
+    ),
+    ExecutorEntry(
+        "slurm",
+        "jobs of Slurm, each with one run after another",
+        _deferred("assistant.executors.slurm.executor:SlurmExecutor"),
+        takes=("batch", "environment"),
+        needs_batch=True,
+    ),
+)
+
+
+def executor_entry(name: str) -> ExecutorEntry:
+    """Return the registered executor with a name.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    for entry in EXECUTORS:
+        if entry.name == name:
+            return entry
+    raise SettingsError(f"no executor '{name}'{hint(name, [e.name for e in EXECUTORS])}")
+
+
+def _takers(field_name: str) -> str:
+    return " and ".join(f"'{entry.name}'" for entry in EXECUTORS if field_name in entry.takes)
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutorSpec:
     """Specification of an executor: its name, address, certificates and batch system.
 
@@ -149,28 +225,33 @@ class ExecutorSpec:
     environment: Environment = field(default_factory=Environment)
 
     def __post_init__(self) -> None:
-        if self.executor not in (None, *NAMES):
-            raise SettingsError(
-                f"no executor '{self.executor}'" + hint(str(self.executor), list(NAMES))
-            )
-        if self.executor == "dask" and self.batch is not None:
-            check_own_workers(self.address, self.certificates)
-        elif self.executor == "dask":
-            check_address(self.address, self.certificates)
+        entry = self.entry(1)
+        if "address" in entry.takes:
+            check = check_address if self.batch is None else check_own_workers
+            check(self.address, self.certificates)
         elif self.address is not None or self.certificates is not None:
-            raise SettingsError("only the executor 'dask' takes an address and certificates")
-        if self.batch is not None and self.executor not in ("dask", "slurm"):
             raise SettingsError(
-                "only the executors 'slurm' and 'dask' take system, partition, account, walltime, "
+                f"only the executor {_takers('address')} takes an address and certificates"
+            )
+        if self.batch is not None and "batch" not in entry.takes:
+            raise SettingsError(
+                f"only the executors {_takers('batch')} take system, partition, account, walltime, "
                 "options, host and folder"
             )
+
+    def entry(self, workers: int) -> ExecutorEntry:
+        """Return the registered executor; without a name, the usual one for so many workers."""
+        return executor_entry(self.executor or ("serial" if workers == 1 else "process_pool"))
 
     def check(self, workers: int) -> None:
         """Raise SettingsError if the executor does not support this number of workers."""
         if workers < 1:
             raise SettingsError(f"the number of workers must be at least 1, not {workers}")
-        if self.executor == "serial" and workers > 1:
-            raise SettingsError(f"the executor 'serial' executes one run at a time, not {workers}")
+        entry = self.entry(workers)
+        if entry.is_serial and workers > 1:
+            raise SettingsError(
+                f"the executor '{entry.name}' executes one run at a time, not {workers}"
+            )
 
 
 LOCAL = ExecutorSpec()
@@ -201,9 +282,8 @@ def this_machine() -> MachineCapacity:
 
 def is_here(place: ExecutorSpec) -> bool:
     """Return whether the executor executes all runs on this machine."""
-    if place.executor in (None, "serial", "process_pool"):
-        return True
-    return place.executor == "dask" and place.address is None and place.batch is None
+    is_batch = place.batch is not None or place.entry(1).needs_batch
+    return place.address is None and not is_batch
 
 
 def check_capacity(

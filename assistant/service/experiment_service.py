@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.analysis.experiment_state import CALL_S, ExecutionStatus
+from assistant.applications import APPLICATIONS
 from assistant.applications.rest_address import origin_of
 from assistant.config.application import RestSettings
 from assistant.config.snapshot import (
@@ -120,7 +121,7 @@ class WorkerLiveness:
                 self._calls.pop(worker, None)
 
 
-SAFE_APPLICATIONS = ("scheduling", "lookup", "flood", "maze", "ai_platform", "placement")
+SAFE_APPLICATIONS = tuple(entry.name for entry in APPLICATIONS if not entry.is_users)
 """Applications that start no programs; every other kind is treated as one that does."""
 
 

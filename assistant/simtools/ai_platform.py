@@ -24,27 +24,30 @@ from assistant.presentation.charts.ai_platform import (
     WeekBands,
     length,
 )
-from sim.aiops.fleet import DAY_S
-from sim.aiops.logs import PlatformLogs, describe_fit, fit_statistics, read_logs
-from sim.aiops.platform_statistics import HOUR_S, Floats, statistics_of
-from sim.aiops.summary import (
+from sim.aiops import (
+    DAY_S,
+    HOUR_S,
+    WEEKS,
+    DistributionComparison,
+    Floats,
+    HourlyBands,
+    PlatformLogs,
+    PlatformResult,
+    PlatformScenario,
+    SimulationAccuracy,
     SimulationMetadata,
     SpreadSummary,
     TraceSummary,
+    accuracy,
+    describe_fit,
+    example_log,
+    fit_statistics,
+    read_logs,
+    statistics_of,
     summarise,
     summarise_folder,
 )
-from sim.aiops.synthesis import PlatformScenario
-from sim.aiops.trace import PlatformResult
-from sim.aiops.validation import (
-    WEEKS,
-    DistributionComparison,
-    HourlyBands,
-    SimulationAccuracy,
-    accuracy,
-    example_log,
-)
-from sim.api import Model, load_model
+from sim.generators import Model, load_model
 from strategies import Level
 
 MOST_COMPONENTS = 200

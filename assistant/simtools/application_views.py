@@ -20,7 +20,8 @@ from assistant.presentation.charts.testbeds import (
     Segment,
     SensorSeries,
 )
-from sim.api import Scenario, SimulationResult, fragmentation
+from sim.api import Scenario, SimulationResult
+from sim.metrics import fragmentation
 from sim.testbeds.flood import STEP_S, STEPS_PER_SAMPLE, soil_parameters
 from sim.testbeds.maze import GameResult, play
 from sim.testbeds.maze import MazePlan as Plan

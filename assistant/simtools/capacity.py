@@ -10,31 +10,23 @@ import numpy as np
 from assistant.core.errors import SettingsError
 from assistant.core.files import is_there
 from assistant.simtools.workload_generation import has_rules, model_of, with_parameters
-from sim.api import (
+from sim.api import ProfileWindow, ReadingRules, Workload, load_workload
+from sim.formats import is_cloud_trace, is_model, read_cloud_trace
+from sim.generators import Model, fit, generate, generator_named
+from sim.generators.cloud import (
     PACKING_RULES,
     CapacityCase,
     CapacityPlan,
-    Model,
     PackingRequests,
     PackingResults,
     PackingSummary,
-    ProfileWindow,
-    ReadingRules,
     SchedulingTuple,
     ServerRequirement,
     ServerSize,
     TupleRanges,
-    Workload,
     draw_tuples,
-    fit,
     fit_cloud_trace,
-    generate,
-    generator_named,
-    is_cloud_trace,
-    is_model,
-    load_workload,
     pack_jobs,
-    read_cloud_trace,
     read_tuples,
     requests_of,
     write_tuples,

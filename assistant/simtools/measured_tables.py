@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, TextIO, get_args, runtime_checkable
+from typing import Protocol, TextIO, runtime_checkable
 
 from assistant.applications.extensions.flood import Flood
 from assistant.applications.extensions.maze import MazeRunner
@@ -25,7 +25,8 @@ from assistant.core.errors import ApplicationError, RunError, SettingsError, hin
 from assistant.core.files import atomic_file, is_folder
 from assistant.core.objective import Measure, Objective
 from assistant.core.ports import Application
-from sim.api import Workload, default_workload, load_workload
+from sim.api import Workload, load_workload
+from sim.generators import default_workload
 from strategies import Configuration, Level, MeasuredTable, Observation, ParameterSpace
 from strategies.data.observation import responses
 
@@ -335,10 +336,6 @@ def _agrees(question: TabulationTask, table: MeasuredTable) -> bool:
     return True
 
 
-PaperTableName = Literal["flood", "scheduling", "maze"]
-NAMES: tuple[PaperTableName, ...] = get_args(PaperTableName)
-"""Names of the tables, in the order of the rows of the paper's figure 6."""
-
 BUILT_IN = "the built-in workload"
 
 
@@ -423,13 +420,10 @@ def paper_table(
 
 
 def _application(name: str, log: Path | None, first: int | None) -> Application:
-    if name == "flood":
-        return Flood()
-    if name == "maze":
-        return MazeRunner()
-    if name != "scheduling":
+    build = _PAPER_APPLICATIONS.get(name)
+    if build is None:
         raise SettingsError(f"the paper has no application '{name}'{hint(name, NAMES)}")
-    return Scheduling(_workload(log, first))
+    return build(log, first)
 
 
 def _workload(log: Path | None, first: int | None) -> Workload:
@@ -438,6 +432,16 @@ def _workload(log: Path | None, first: int | None) -> Workload:
     if first is not None:
         raise SettingsError("--first is for a log; name it with --log")
     return default_workload(0)
+
+
+_PAPER_APPLICATIONS: Mapping[str, Callable[[Path | None, int | None], Application]] = {
+    "flood": lambda _log, _first: Flood(),
+    "scheduling": lambda log, first: Scheduling(_workload(log, first)),
+    "maze": lambda _log, _first: MazeRunner(),
+}
+
+NAMES = tuple(_PAPER_APPLICATIONS)
+"""Names of the tables, in the order of the rows of the paper's figure 6."""
 
 
 def _about(application: Application, log: Path | None) -> str:

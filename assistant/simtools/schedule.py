@@ -27,15 +27,8 @@ from assistant.presentation.charts.schedule import (
     StepLine,
     WaitChange,
 )
-from sim.api import (
-    SIZE_CLASSES,
-    TAU_S,
-    JobState,
-    Scenario,
-    SimulationResult,
-    admit,
-    format_duration,
-)
+from sim.api import JobState, Scenario, SimulationResult, admit, format_duration
+from sim.metrics import SIZE_CLASSES, TAU_S
 from strategies import Level
 
 Floats = NDArray[np.float64]

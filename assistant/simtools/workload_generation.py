@@ -10,31 +10,26 @@ import numpy as np
 
 from assistant.core.errors import SettingsError
 from sim.api import (
-    DEFINITIONS,
-    FORMATS,
-    CloudWindows,
-    Distance,
-    Model,
-    Quantity,
     ReadingRules,
     SimError,
     Workload,
-    WorkloadComparison,
     WorkloadError,
-    cloud_knobs,
-    cloud_windows,
-    cloud_windows_of_traces,
-    format_by_name,
     format_of,
-    is_cloud_trace,
-    load_model,
     load_workload,
-    published_model,
-    read_cloud_trace,
-    registered_generators,
-    roundtrip_losses,
     write_workload,
 )
+from sim.formats import FORMATS, format_by_name, is_cloud_trace, read_cloud_trace, roundtrip_losses
+from sim.generators import (
+    DEFINITIONS,
+    Distance,
+    Model,
+    Quantity,
+    WorkloadComparison,
+    load_model,
+    published_model,
+    registered_generators,
+)
+from sim.generators.cloud import CloudWindows, cloud_knobs, cloud_windows, cloud_windows_of_traces
 
 _KEPT = ReadingRules(never_ran="keep_zero", partial_executions="keep")
 """Rules that keep every job when a file that was just written is read back."""
@@ -140,8 +135,8 @@ def knobs_of(texts: Iterable[str], option: str = "--knob") -> dict[str, float | 
 
 
 def has_rules(path: Path) -> bool:
-    """Return whether a file has the format SWF, to which reading rules apply. Raises SimError."""
-    return format_of(path).name == "swf"
+    """Return whether reading rules apply to the format of a file. Raises SimError."""
+    return format_of(path).has_rules
 
 
 def task_words(workload: Workload) -> tuple[str, ...]:
@@ -166,14 +161,15 @@ def omitted_parts(workload: Workload, path: Path) -> tuple[str, ...]:
     """Return sentences on the parts of a workload that a file format cannot store."""
     if workload.tasks is None:
         return ()
-    if format_by_name(path).name != "swf":
+    written = format_by_name(path)
+    if written.holds != "jobs":
         n_parents = len(workload.tasks.parent_task)
-        if not n_parents:
+        if not n_parents or written.holds == "dependencies":
             return ()
         return (f"The {n_parents:,} dependencies between tasks are not in the file.",)
     sentence = (
         f"The {workload.tasks.n_tasks:,} tasks of the jobs are not in the file (machines, GPUs, "
-        "work): the Standard Workload Format cannot store them; write .jsonl instead."
+        "work): {written.title} cannot store them; write .jsonl instead."
     )
     return (sentence,)
 

@@ -11,20 +11,17 @@ from pathlib import Path
 
 from assistant.core.errors import ApplicationError
 from sim.api import (
-    ColumnSummary,
     ProfileWindow,
     SimError,
-    WallClock,
     Workload,
     WorkloadError,
-    WorkloadProfile,
-    default_workload,
     format_duration,
     load_workload,
     profile,
-    rule_choices,
-    rules_from_texts,
 )
+from sim.formats import rule_choices, rules_from_texts
+from sim.generators import default_workload
+from sim.metrics import ColumnSummary, WallClock, WorkloadProfile
 
 BUILT_IN_SEED = 3  # Seed of the built-in workload, the same as in a new experiment
 

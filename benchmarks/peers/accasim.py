@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.peers import PeerError
 from benchmarks.peers.accasim_child import REPORT, RESULTS, SYSTEM, WORKLOAD
 from sim import Workload
-from sim.api import write_swf
+from sim.formats import write_swf
 
 Policy = Literal["fifo", "easy"]
 

@@ -132,7 +132,8 @@ def run_everything(folder: Path) -> None:
 def compare_hours() -> None:
     """Compare the two parts of the log, as the page *Workload* does."""
     from assistant.presentation.charts.workload import hours_of_the_day
-    from sim.api import compare_workloads, load_workload
+    from sim.api import load_workload
+    from sim.generators import compare_workloads
 
     parts = [load_workload(f"{name}.swf") for name in ("early", "late")]
     hours_of_the_day(dict(zip(("early", "late"), compare_workloads(*parts).hours, strict=True)))
@@ -143,7 +144,8 @@ def write_users_log(path: Path) -> None:
     import numpy as np
 
     from sim import Workload
-    from sim.api import generate, published_model, write_workload
+    from sim.api import write_workload
+    from sim.generators import generate, published_model
 
     drawn = generate(published_model("lublin"), duration_s=21 * 86_400.0, seed=1, scale=1.5)
     random = np.random.default_rng(1)

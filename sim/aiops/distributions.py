@@ -23,6 +23,10 @@ Floats = NDArray[np.float64]
 _STEPS = 8_000  # points of the grid for means without a formula
 
 
+Fitted = tuple[tuple[float, ...], float]
+"""Shapes and scale of a fitted distribution."""
+
+
 @dataclass(frozen=True, slots=True)
 class DistributionFamily:
     """A family of probability distributions of a positive number, as functions of x / scale.
@@ -32,6 +36,11 @@ class DistributionFamily:
         cdf: function of z and the shapes that returns P(Z <= z).
         log_pdf: function of z and the shapes that returns the logarithm of the density.
         quantile: function of u in (0, 1) and the shapes that returns z.
+        mean: function of the shapes that returns the mean of z, which may be infinite.
+        fit: function of rising observations above 0, not all equal, that returns the shapes and the
+            scale of greatest likelihood.
+        draw: function of a generator, a number and the shapes that returns draws of z; None inverts
+            uniform numbers.
     """
 
     name: str
@@ -39,6 +48,9 @@ class DistributionFamily:
     cdf: Callable[..., Floats]
     log_pdf: Callable[..., Floats]
     quantile: Callable[..., Floats]
+    mean: Callable[..., float]
+    fit: Callable[[Floats], Fitted]
+    draw: Callable[..., Floats] | None = None
 
 
 def _exponweib_cdf(z: Floats, a: float, c: float) -> Floats:
@@ -65,6 +77,38 @@ def _exponweib_mean(a: float, c: float) -> float:
     return float(np.trapezoid(above * z, log_z))
 
 
+def _exponweib_fit(x: Floats) -> Fitted:
+    """Maximise the likelihood over ln a, ln c, ln scale, from the Weibull fit of the moments."""
+    from scipy.optimize import minimize
+
+    log = np.log(x)
+    n = len(log)
+    start_c = math.pi / math.sqrt(6) / float(log.std())
+    start = (0.0, math.log(start_c), float(log.mean()) + 0.5772 / start_c)
+
+    def minus_likelihood(log_parameters: Floats) -> tuple[float, Floats]:
+        a, c, log_scale = (
+            math.exp(log_parameters[0]),
+            math.exp(log_parameters[1]),
+            log_parameters[2],
+        )
+        log_z = log - log_scale
+        y = np.exp(np.clip(c * log_z, -300.0, 300.0))
+        below = np.log(-np.expm1(-y))
+        slope = (a - 1) / np.expm1(np.minimum(y, 300.0)) - 1  # derivative of the likelihood by y
+        likely = n * (log_parameters[0] + log_parameters[1]) - float(np.sum(log))
+        likely += float((a - 1) * below.sum() - y.sum() + c * log_z.sum())
+        by_a = n + a * float(below.sum())
+        by_c = n + float(np.sum(c * log_z) + np.sum(slope * y * c * log_z))
+        by_scale = -n * c - c * float(np.sum(slope * y))
+        return -likely / n, np.array([-by_a, -by_c, -by_scale]) / n
+
+    wide = float(log.max() - log.min()) + 10.0
+    bounds = [(-5.0, 6.0), (-3.0, 3.0), (float(log.min()) - wide, float(log.max()) + wide)]
+    optimum = minimize(minus_likelihood, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return (math.exp(optimum[0]), math.exp(optimum[1])), math.exp(optimum[2])
+
+
 def _lognorm_cdf(z: Floats, s: float) -> Floats:
     from scipy.special import ndtr
 
@@ -82,6 +126,11 @@ def _lognorm_quantile(u: Floats, s: float) -> Floats:
     return np.asarray(np.exp(s * ndtri(u)))
 
 
+def _lognorm_fit(x: Floats) -> Fitted:
+    log = np.log(x)
+    return (float(log.std()),), math.exp(float(log.mean()))
+
+
 def _pareto_cdf(z: Floats, b: float) -> Floats:
     return np.asarray(np.where(z < 1, 0.0, 1 - np.maximum(z, 1.0) ** -b))
 
@@ -94,13 +143,26 @@ def _pareto_quantile(u: Floats, b: float) -> Floats:
     return np.asarray((1 - u) ** (-1 / b))
 
 
+def _pareto_fit(x: Floats) -> Fitted:
+    log = np.log(x)
+    return (1 / float(np.mean(log - log[0])),), float(x[0])
+
+
 FAMILIES: tuple[DistributionFamily, ...] = (
-    DistributionFamily("lognorm", ("s",), _lognorm_cdf, _lognorm_log_pdf, _lognorm_quantile),
     DistributionFamily(
-        "exponweib", ("a", "c"), _exponweib_cdf, _exponweib_log_pdf, _exponweib_quantile
+        "lognorm", ("s",), _lognorm_cdf, _lognorm_log_pdf, _lognorm_quantile,
+        mean=lambda s: math.exp(s**2 / 2), fit=_lognorm_fit,
+        draw=lambda rng, n, s: np.exp(s * rng.standard_normal(n)),
     ),
-    DistributionFamily("pareto", ("b",), _pareto_cdf, _pareto_log_pdf, _pareto_quantile),
-)
+    DistributionFamily(
+        "exponweib", ("a", "c"), _exponweib_cdf, _exponweib_log_pdf, _exponweib_quantile,
+        mean=_exponweib_mean, fit=_exponweib_fit,
+    ),
+    DistributionFamily(
+        "pareto", ("b",), _pareto_cdf, _pareto_log_pdf, _pareto_quantile,
+        mean=lambda b: b / (b - 1) if b > 1 else math.inf, fit=_pareto_fit,
+    ),
+)  # fmt: skip
 
 
 def family_named(name: str) -> DistributionFamily:
@@ -138,11 +200,12 @@ class PositiveDistribution:
 
     def sample(self, rng: np.random.Generator, n: int) -> Floats:
         """Return `n` independent draws."""
-        if self.family == "lognorm":
-            return np.asarray(self.scale * np.exp(self.shapes[0] * rng.standard_normal(n)))
+        family = family_named(self.family)
+        if family.draw is not None:
+            return np.asarray(self.scale * family.draw(rng, n, *self.shapes))
         u = rng.random(n)
         u[u == 0] = 2.0**-54
-        return np.asarray(self.scale * family_named(self.family).quantile(u, *self.shapes))
+        return np.asarray(self.scale * family.quantile(u, *self.shapes))
 
     def cdf(self, x: Floats) -> Floats:
         """Return P(X <= x) for every x, with 0 for x <= 0."""
@@ -163,12 +226,7 @@ class PositiveDistribution:
     @property
     def mean(self) -> float:
         """Mean of the distribution; infinite for a Pareto distribution with shape b <= 1."""
-        if self.family == "lognorm":
-            return self.scale * math.exp(self.shapes[0] ** 2 / 2)
-        if self.family == "pareto":
-            b = self.shapes[0]
-            return self.scale * b / (b - 1) if b > 1 else math.inf
-        return self.scale * _exponweib_mean(*self.shapes)
+        return self.scale * family_named(self.family).mean(*self.shapes)
 
     def scaled(self, factor: float) -> "PositiveDistribution":
         """Return the distribution of the random variable multiplied by `factor`."""

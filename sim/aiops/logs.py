@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.aiops.distributions import FAMILIES, Mixture, PositiveDistribution, PreprocessingCurve
+from sim.aiops.distributions import (
+    FAMILIES,
+    Mixture,
+    PositiveDistribution,
+    PreprocessingCurve,
+    family_named,
+)
 from sim.aiops.platform import TASKS
 from sim.aiops.platform_statistics import (
     CELLS,
@@ -26,7 +32,7 @@ from sim.aiops.platform_statistics import (
     PlatformStatistics,
     published_statistics,
 )
-from sim.model.errors import SetupError, TraceError, UnknownNameError
+from sim.model.errors import SetupError, TraceError
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +53,6 @@ MOST_OFF = 1.5
 """Largest factor between the means of a distribution and of its data; others are rejected."""
 
 _HISTOGRAM_BINS = 50
-_LOG_SHAPE, _LOG_C = (-5.0, 6.0), (-3.0, 3.0)
 
 
 def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
@@ -60,47 +65,7 @@ def fit_law(family: str, gaps: Floats) -> PositiveDistribution:
     x = np.sort(np.asarray(gaps, dtype=float))
     if len(x) < 2 or not np.all(np.isfinite(x)) or x[0] <= 0 or x[0] == x[-1]:
         raise SetupError("a law needs two or more observations, above 0 and not all equal.")
-    log = np.log(x)
-    if family == "lognorm":
-        return PositiveDistribution("lognorm", (float(log.std()),), math.exp(float(log.mean())))
-    if family == "pareto":
-        return PositiveDistribution("pareto", (1 / float(np.mean(log - log[0])),), float(x[0]))
-    if family == "exponweib":
-        return _fit_exponweib(log)
-    raise UnknownNameError("law", family, (law_family.name for law_family in FAMILIES))
-
-
-def _fit_exponweib(log: Floats) -> PositiveDistribution:
-    """Maximise the likelihood over ln a, ln c, ln scale, from the Weibull fit of the moments."""
-    from scipy.optimize import minimize
-
-    n = len(log)
-    start_c = math.pi / math.sqrt(6) / float(log.std())
-    start = (0.0, math.log(start_c), float(log.mean()) + 0.5772 / start_c)
-
-    def minus_likelihood(log_parameters: Floats) -> tuple[float, Floats]:
-        a, c, log_scale = (
-            math.exp(log_parameters[0]),
-            math.exp(log_parameters[1]),
-            log_parameters[2],
-        )
-        log_z = log - log_scale
-        y = np.exp(np.clip(c * log_z, -300.0, 300.0))
-        below = np.log(-np.expm1(-y))
-        slope = (a - 1) / np.expm1(np.minimum(y, 300.0)) - 1  # derivative of the likelihood by y
-        likely = n * (log_parameters[0] + log_parameters[1]) - float(np.sum(log))
-        likely += float((a - 1) * below.sum() - y.sum() + c * log_z.sum())
-        by_a = n + a * float(below.sum())
-        by_c = n + float(np.sum(c * log_z) + np.sum(slope * y * c * log_z))
-        by_scale = -n * c - c * float(np.sum(slope * y))
-        return -likely / n, np.array([-by_a, -by_c, -by_scale]) / n
-
-    wide = float(log.max() - log.min()) + 10.0
-    bounds = [_LOG_SHAPE, _LOG_C, (float(log.min()) - wide, float(log.max()) + wide)]
-    optimum = minimize(minus_likelihood, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return PositiveDistribution(
-        "exponweib", (math.exp(optimum[0]), math.exp(optimum[1])), math.exp(optimum[2])
-    )
+    return PositiveDistribution(family, *family_named(family).fit(x))
 
 
 def sum_of_squares(law: PositiveDistribution, gaps: Floats) -> float:

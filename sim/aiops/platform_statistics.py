@@ -9,7 +9,7 @@ paper does not print are our defaults.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -26,8 +26,6 @@ Floats = NDArray[np.float64]
 
 HOUR_S = 3600.0
 CELLS = 168  # hours of a week, counted from Monday midnight
-
-PROFILES = ("random", "realistic", "calendar", "replay")
 
 BLOCK = 4096
 _DRAWN = 512
@@ -87,17 +85,12 @@ def arrival_blocks(
         UnknownNameError: no such profile.
         SetupError: a factor that is not above 0, or a profile without its distributions.
     """
-    if profile not in PROFILES:
+    selected = PROFILES.get(profile)
+    if selected is None:
         raise UnknownNameError("arrival profile", profile, PROFILES)
     if not (math.isfinite(factor) and factor > 0):
         raise SetupError(f"the interarrival factor is {factor!r}; allowed are numbers above 0.")
-    if profile in ("realistic", "calendar") and not arrivals.cells:
-        raise SetupError(
-            f"profile '{profile}' needs laws by hour; without them, use profile 'random'."
-        )
-    if profile == "replay" and not arrivals.recorded:
-        raise SetupError("profile 'replay' needs recorded arrivals; there are none.")
-    times = _times(arrivals, streams, profile, factor, start_s, until_s)
+    times = selected(arrivals, streams, factor, start_s, until_s)
     block: list[float] = []
     for time in times:
         if time >= until_s:
@@ -108,27 +101,6 @@ def arrival_blocks(
             block = []
     if block:
         yield np.array(block)
-
-
-def _times(
-    arrivals: PipelineArrivals,
-    streams: RandomStreams,
-    profile: str,
-    factor: float,
-    start_s: float,
-    until_s: float,
-) -> Iterator[float]:
-    if profile == "replay":
-        return (time * factor for time in arrivals.recorded)
-    if profile == "random":
-        return _renewal(_Draws(arrivals.everywhere, streams.of("gaps")), factor)
-    draws = [_Draws(law, streams.of(f"hour {cell}")) for cell, law in enumerate(arrivals.cells)]
-    if profile == "realistic":
-        return _realistic(draws, factor, start_s)
-    means = [law.mean for law in arrivals.cells]
-    if not all(map(math.isfinite, means)):
-        raise SetupError("profile 'calendar' needs laws with a mean in every hour.")
-    return _calendar(draws, means, factor, start_s, until_s)
 
 
 class _Draws:
@@ -142,27 +114,44 @@ class _Draws:
         return self._left.pop()
 
 
-def _renewal(draw: _Draws, factor: float) -> Iterator[float]:
-    time = 0.0
+def _hours(arrivals: PipelineArrivals, streams: RandomStreams, profile: str) -> list[_Draws]:
+    """Return the draws of gaps for each hour of the week, each from a stream of its own."""
+    if not arrivals.cells:
+        raise SetupError(
+            f"profile '{profile}' needs laws by hour; without them, use profile 'random'."
+        )
+    return [_Draws(law, streams.of(f"hour {cell}")) for cell, law in enumerate(arrivals.cells)]
+
+
+def _random(
+    arrivals: PipelineArrivals, streams: RandomStreams, factor: float, _start_s: float, _end: float
+) -> Iterator[float]:
+    draw, time = _Draws(arrivals.everywhere, streams.of("gaps")), 0.0
     while True:
         time += draw() * factor
         yield time
 
 
-def _realistic(draws: Sequence[_Draws], factor: float, start_s: float) -> Iterator[float]:
-    time = 0.0
+def _realistic(
+    arrivals: PipelineArrivals, streams: RandomStreams, factor: float, start_s: float, _end: float
+) -> Iterator[float]:
+    draws, time = _hours(arrivals, streams, "realistic"), 0.0
     while True:
         time += draws[int((time + start_s) // HOUR_S) % CELLS]() * factor
         yield time
 
 
 def _calendar(
-    draws: Sequence[_Draws],
-    means: Sequence[float],
+    arrivals: PipelineArrivals,
+    streams: RandomStreams,
     factor: float,
     start_s: float,
     until_s: float,
 ) -> Iterator[float]:
+    draws = _hours(arrivals, streams, "calendar")
+    means = [law.mean for law in arrivals.cells]
+    if not all(map(math.isfinite, means)):
+        raise SetupError("profile 'calendar' needs laws with a mean in every hour.")
     hour, within = divmod(start_s, HOUR_S)
     time, cell, border = 0.0, int(hour) % CELLS, HOUR_S - within
     while time < until_s:
@@ -175,6 +164,22 @@ def _calendar(
                 return
         time += left
         yield time
+
+
+def _replay(
+    arrivals: PipelineArrivals, _streams: RandomStreams, factor: float, _start_s: float, _end: float
+) -> Iterator[float]:
+    if not arrivals.recorded:
+        raise SetupError("profile 'replay' needs recorded arrivals; there are none.")
+    return (time * factor for time in arrivals.recorded)
+
+
+ArrivalTimes = Callable[[PipelineArrivals, RandomStreams, float, float, float], Iterator[float]]
+"""Function of arrivals, random streams, factor, start and end, to rising times in seconds."""
+
+PROFILES: Mapping[str, ArrivalTimes] = {
+    "random": _random, "realistic": _realistic, "calendar": _calendar, "replay": _replay,
+}  # fmt: skip
 
 
 GENERATOR = "ai-platform"  # name of the generator in a model of statistics

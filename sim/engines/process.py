@@ -4,7 +4,7 @@ A broker submits jobs, a scheduler decides, a monitor records. Nothing polls: th
 arrival instant, one per completion, and one decision at the end of every instant with an event. The
 decision has a lower priority than all others of its time, so an instant is a set. A job without run
 time ends at its start instant and wakes the scheduler once more. Only this module and
-`sim.engines.algorithm_engine` import SimPy.
+`sim.placement.algorithms` import SimPy.
 """
 
 import math

@@ -2,13 +2,13 @@
 
 The engine `process` simulates the scenario with an observer of the job's partition at every
 decision from its submission to its start. All engines give the same schedule, so the explanation
-holds for all. This package imports the kernel, the policies and the model.
+holds for all.
 
 The schedule around one job: finished jobs, an observer of decisions, and phases of the wait.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.engines import ENGINES
 from sim.explain.explanation import (
     MAX_LISTED_JOBS,
     BackfilledStart,
@@ -49,6 +50,13 @@ from sim.model.workload import Workload
 from sim.policies.backfills import backfill_named
 from sim.policies.orders import order_named
 from sim.policies.policy_options import options_of
+
+__all__ = [
+    "WATCHING_ENGINES", "JobExplanation", "OtherJobs", "QueueHeads", "WaitPhase", "explain_start",
+]  # fmt: skip
+
+WATCHING_ENGINES = tuple(engine.name for engine in ENGINES if engine.watches)
+"""Names of the engines that can record what happens, as an explanation needs."""
 
 NO_JOBS = OtherJobs(0, 0, 0.0, ())
 
@@ -138,9 +146,6 @@ class FinishedSchedule:
         ).tolist()
 
 
-EASY = "easy"  # The rule whose reservations are known here; other rules get the general reasons
-
-
 class HeadReservation(NamedTuple):
     """Reservation for the head of the queue: start time, and number of processors left over."""
 
@@ -180,9 +185,11 @@ class JobObserver:
         rank: [n_jobs], rank of every job at the decision that started this one.
     """
 
-    def __init__(self, row: int, partition: int, submit_s: float, backfill: str) -> None:
+    def __init__(
+        self, row: int, partition: int, submit_s: float, *, overtakes: bool, reserves: bool
+    ) -> None:
         self.row, self.partition, self.submit_s = row, partition, submit_s
-        self.backfill, self.is_easy = backfill, backfill == EASY
+        self.overtakes, self.reserves = overtakes, reserves
         self.looks: list[DecisionView] = []
         self.has_started = False
         self.overtakers: list[int] = []
@@ -227,7 +234,7 @@ class JobObserver:
         starts = self.row in started
         ahead = tuple(before if starts else before[:1])
         head_reservation = None
-        if ahead and self.is_easy and mine.procs <= free_procs:
+        if ahead and self.reserves and mine.procs <= free_procs:
             head_reservation = reservation(pool, self.partition, pool.jobs[ahead[0]].procs)
             later = [pool.jobs[job] for job in started if pool.jobs[job].rank >= mine.rank]
             back = sum(
@@ -267,7 +274,6 @@ def spans_of(looks: list[DecisionView]) -> list[Span]:
 def phases_of(
     spans: list[Span],
     job: ExplainedJob,
-    backfill: str,
     watch: JobObserver,
     schedule: FinishedSchedule,
 ) -> tuple[WaitPhase, ...]:
@@ -276,7 +282,7 @@ def phases_of(
     if not spans:
         return ()
     ends = schedule.ends(watch.partition, spans[0][0].now_s, spans[-1][1])
-    for kind, group in groupby(spans, key=lambda span: _kind(span[0], job.procs, backfill)):
+    for kind, group in groupby(spans, key=lambda span: _kind(span[0], job.procs, watch.overtakes)):
         same = list(group)
         from_s, to_s = same[0][0].now_s, same[-1][1]
         looks = [look for look, _ in same]
@@ -301,15 +307,15 @@ def phases_of(
     return tuple(phases)
 
 
-def _kind(look: DecisionView, procs: int, backfill: str) -> str:
+def _kind(look: DecisionView, procs: int, overtakes: bool) -> str:
     """Return why a decision did not start the job.
 
     Without backfilling, free processors do not matter for a job that is not the head; with any rule
-    no job starts on too few. Further reasons are known for EASY only.
+    no job starts on too few. Further reasons are known for rules that reserve for the head only.
     """
     if not look.ahead:
         return "is_head"
-    if backfill != "none" and look.free_procs < procs:
+    if overtakes and look.free_procs < procs:
         return "too_few_free"
     return "behind" if look.head_reservation is None else "would_delay"
 
@@ -343,15 +349,12 @@ def _most_ahead(looks: list[DecisionView]) -> int:
     return max(look.n_ahead for look in looks)
 
 
-def explain(
-    scenario: Scenario, job_id: int, simulate: Callable[[Scenario, JobObserver], SimulationResult]
-) -> JobExplanation:
+def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
     """Simulate a scenario and explain why a given job started when it did.
 
     Args:
         scenario: workload, cluster and policies.
         job_id: number of the job in the log.
-        simulate: function that runs the scenario with an observer of its decisions.
 
     Raises:
         EngineError: whole nodes are allocated, whose reservations name machines; or capacity
@@ -360,6 +363,8 @@ def explain(
         UnknownNameError: no such order, backfilling rule or option.
         ScenarioError: a job fits nowhere and `too_wide` is ``refuse``.
     """
+    from sim.engines.process import run
+
     order = order_named(scenario.order)
     options = options_of(scenario)
     if order.score_now is not None:
@@ -393,11 +398,13 @@ def explain(
     if admission.partition[row] == NOWHERE:
         return _rejected(scenario, admission, row)
     submit_s = float(scenario.workload.submit_s[row])
-    rule = scenario.backfill
-    if any(options.of(option) != option.usual for option in backfill_named(rule).options):
-        rule = f"{rule} with options"  # for which only the reasons of every rule are known
-    watch = JobObserver(row, int(admission.place[row]), submit_s, rule)
-    result = simulate(scenario, watch)
+    rule = backfill_named(scenario.backfill)
+    is_usual = all(options.of(option) == option.usual for option in rule.options)
+    watch = JobObserver(
+        row, int(admission.place[row]), submit_s, overtakes=rule.overtakes,
+        reserves=rule.reserves_for_head and is_usual,
+    )  # fmt: skip
+    result = run(scenario, kernel="interpreted", witness=watch)
     return _started(scenario, watch, FinishedSchedule(scenario.workload, admission, result))
 
 
@@ -457,7 +464,7 @@ def _started(scenario: Scenario, watch: JobObserver, schedule: FinishedSchedule)
         job=job,
         order=scenario.order,
         backfill=scenario.backfill,
-        phases=phases_of(spans, job, watch.backfill, watch, schedule),
+        phases=phases_of(spans, job, watch, schedule),
         start=_start(watch, job, schedule),
         expectation=next(expected, None),
         overtaken_by=schedule.jobs(overtakers, by="procs_h"),

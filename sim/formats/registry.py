@@ -8,8 +8,9 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +50,14 @@ class Format:
 
     Attributes:
         is_it: function that returns whether a text that begins so has this format.
-        read: reader of a file, plain or gzip; the rules are for SWF alone.
+        read: reader of a file, plain or gzip.
         write: writer of a workload; None if the format is only read.
         endings: endings of the names of written files.
+        has_rules: whether reading rules apply to it; they are None for all others.
+        holds: what a written file holds: jobs alone, also their tasks, or also the dependencies of
+            the tasks.
+        read_pending: reader that keeps the jobs that were never started; None if files of the
+            format have none, or `read` keeps them.
     """
 
     name: str
@@ -60,6 +66,9 @@ class Format:
     read: Callable[[Path, ReadingRules | None], Workload]
     write: Callable[[Workload, Path], None] | None = None
     endings: tuple[str, ...] = ()
+    has_rules: bool = False
+    holds: Literal["jobs", "tasks", "dependencies"] = "jobs"
+    read_pending: Callable[[Path], Workload] | None = None
 
 
 def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
@@ -74,15 +83,15 @@ def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
 
 SWF = Format(
     "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
-    (".swf", ".swf.gz"),
+    (".swf", ".swf.gz"), has_rules=True,
 )  # fmt: skip
 JSONL = Format(
     "jsonl", "a trace of Joulie in JSONL", lambda begin: begin.lstrip().startswith("{"),
-    lambda path, _: read_joulie(path), write_joulie, (".jsonl", ".jsonl.gz"),
+    lambda path, _: read_joulie(path), write_joulie, (".jsonl", ".jsonl.gz"), holds="tasks",
 )  # fmt: skip
 OPENB = Format(
     "openb", "a table of openb's pods", _with_header(OPENB_COLUMNS.values()),
-    lambda path, _: read_openb(path),
+    lambda path, _: read_openb(path), read_pending=partial(read_openb, pending="keep"),
 )  # fmt: skip
 PHILLY = Format(
     "philly", "a table of Philly's jobs",
@@ -93,11 +102,12 @@ CLOUDSIMPY = Format(
     "cloudsimpy", "a job file of CloudSimPy",
     _with_header(set(CLOUDSIMPY_COLUMNS.values()) - {CLOUDSIMPY_COLUMNS["disk"]}),
     lambda path, _: read_cloudsimpy(path), write_cloudsimpy,
-    (".cloudsimpy.csv", ".cloudsimpy.csv.gz"),
+    (".cloudsimpy.csv", ".cloudsimpy.csv.gz"), holds="tasks",
 )  # fmt: skip
 TASKS = Format(
     "tasks", "a table of tasks that wait for each other", _with_header(NEEDED),
     lambda path, _: read_task_table(path), write_task_table, (".tasks.csv", ".tasks.csv.gz"),
+    holds="dependencies",
 )  # fmt: skip
 
 FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
@@ -132,19 +142,28 @@ def is_model_text(begin: str) -> bool:
     return begin.lstrip().startswith("{") and f'"{MODEL_MARK}"' in begin[:1000]
 
 
-def read_workload(path: Path, rules: ReadingRules | None = None) -> Workload:
+def read_workload(
+    path: Path, rules: ReadingRules | None = None, *, pending: bool = False
+) -> Workload:
     """Read a workload from a file in any known format.
+
+    Args:
+        path: file, plain or gzip.
+        rules: reading rules of the format.
+        pending: whether to keep jobs that were never started.
 
     Raises:
         WorkloadError: the file is a model, or its format has no reading rules.
         TraceError: file, line, field, value and what is allowed.
     """
     source_format = format_of(path)
-    if source_format is not SWF and rules is not None and rules != ReadingRules():
+    if not source_format.has_rules and rules is not None and rules != ReadingRules():
         raise WorkloadError(
             f"{path_text(str(path))} is {source_format.title}; reading rules apply only to logs in "
             "the Standard Workload Format; leave them out."
         )
+    if pending and source_format.read_pending is not None:
+        return source_format.read_pending(path)
     return source_format.read(path, rules)
 
 

@@ -21,6 +21,7 @@ from sim.model.workload import UNKNOWN, Workload
 
 Overrun = Literal["raise", "kill", "extend"]
 TooWide = Literal["refuse", "reject", "clip"]
+DEFAULT_PLACEMENT = "first_fit"
 Allocation = Literal["processors", "whole_nodes", "shared_nodes", "instances"]
 
 MOST_PRIORITY = float(2**53)
@@ -86,7 +87,7 @@ class Scenario:
     qos_priority: Mapping[int, float] = field(default_factory=dict, hash=False)
     shares: Mapping[int, float] = field(default_factory=dict, hash=False)
     windows: tuple[CapacityWindow, ...] = ()
-    placement: str = "first_fit"
+    placement: str = DEFAULT_PLACEMENT
     throttles: tuple[ThrottleWindow, ...] = ()
 
     def __post_init__(self) -> None:
@@ -123,7 +124,7 @@ class Scenario:
             self._check_machines()
         if self.allocation == "instances":
             self._check_instances()
-        elif self.throttles or self.placement != "first_fit":
+        elif self.throttles or self.placement != DEFAULT_PLACEMENT:
             raise ScenarioError(
                 f"allocation is '{self.allocation}', which has no placement and no throttle "
                 "windows; leave them out, or choose allocation='instances'."

@@ -6,7 +6,7 @@ do. One row is one task.
 
 The ranks are those of H. Topcuoglu, S. Hariri and M.-Y. Wu, Performance-effective and
 low-complexity task scheduling for heterogeneous computing, IEEE TPDS 13(3), 2002, without
-communication (`sim.policies.heft` has it). With w the time of a task (of one of its instances):
+communication (`sim.placement.heft` has it). With w the time of a task (of one of its instances):
 
     upward     rank_u(i) = w(i) + max over children j of rank_u(j)       (their equation 5)
     downward   rank_d(i) = max over parents j of rank_d(j) + w(j)        (their equation 7)

@@ -670,6 +670,7 @@ NO_BACKFILL = Backfill(
     start_heads,
     decide_by_plan=no_backfill_by_plan,
     decide_instances=serve_in_turn,
+    overtakes=False,
 )
 
 EASY = Backfill(
@@ -684,6 +685,7 @@ EASY = Backfill(
         ACTUAL_TIMES,
     ),
     is_eager=lambda values: values["reserve_anew"] == 0.0,
+    reserves_for_head=True,
     decide_by_plan=easy_by_plan,
 )
 

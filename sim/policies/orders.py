@@ -29,7 +29,7 @@ alone, and association, site, nice and TRES have no factor.
 
 Orders of tasks use the ranks of HEFT and CPOP (Topcuoglu, Hariri, Wu 2002; `sim.model.tasks`)
 without communication. They order the tasks of all jobs whose parents have ended;
-`sim.policies.heft` has the two complete algorithms, which also select machines.
+`sim.placement.heft` has the two complete algorithms, which also select machines.
 """
 
 import math

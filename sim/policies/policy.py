@@ -185,6 +185,9 @@ class Backfill:
             of tasks are placed (`sim.kernel.instances`); None if the rule cannot.
         counts_holders: whether it uses the resources that each user holds, or each job if no user
             is known.
+        overtakes: whether a job may start before one that is ahead of it.
+        reserves_for_head: whether a job overtakes, with usual options, exactly if it fits and does
+            not delay the reservation that the first in the queue has (`sim.kernel.pool.reserve`).
     """
 
     name: str
@@ -201,3 +204,5 @@ class Backfill:
     decide_by_plan: Callable[[Pool, int, float], int] | None = None
     decide_instances: Callable[[Fleet, Any, float], int] | None = None
     counts_holders: bool = False
+    overtakes: bool = True
+    reserves_for_head: bool = False

@@ -173,6 +173,11 @@ class Copper:
         """Registered name of the strategy."""
         return "copper"
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether whole episodes can be played as compiled code, which has level means only."""
+        return self.effects == "means"
+
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:

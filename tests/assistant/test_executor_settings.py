@@ -57,7 +57,7 @@ def test_certificates_of_ones_own_may_be_used(tmp_path: Path) -> None:
         ('host = "10.0.0.1"', 'host = ""', "host is empty or not printable"),
         ("--nice=7", "--nice=7\\u0000", "options is empty or not printable"),
         ('host = "10.0.0.1"', 'address = "tls://h:1"', "set either its address or the system"),
-        ('kind = "dask"', 'kind = "process_pool"', "only the executors 'slurm' and 'dask'"),
+        ('kind = "dask"', 'kind = "process_pool"', "only the executors 'dask' and 'slurm'"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, was: str, becomes: str, said: str) -> None:

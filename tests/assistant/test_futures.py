@@ -23,16 +23,9 @@ from assistant.service.experiment_service import apply_request_policy
 from assistant.simtools.measured_tables import TabulationTask, tabulate
 from assistant.simtools.schedule import schedule_of
 from assistant.store.event_store import MemoryStore
-from sim.api import (
-    Model,
-    SimError,
-    WorkloadError,
-    default_workload,
-    fit,
-    published_model,
-    save_model,
-    write_swf,
-)
+from sim.api import SimError, WorkloadError
+from sim.formats import write_swf
+from sim.generators import Model, default_workload, fit, published_model, save_model
 
 DAY_S = 86_400.0
 LEVELS = {"order": ("fcfs", "sjf"), "backfill": ("easy", "none")}

@@ -8,12 +8,11 @@ import pytest
 
 from assistant.core.errors import SettingsError
 from assistant.simtools import workload_generation
-from sim.api import (
+from sim.api import SimError, Workload
+from sim.generators import (
     Distance,
     Model,
     Quantity,
-    SimError,
-    Workload,
     WorkloadComparison,
     default_workload,
     generate,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from assistant.applications.scheduling import CurrentPolicies, Scheduling
 from assistant.applications.scheduling_parameters import fill_gaps, time_levels, width_levels
 from assistant.core.errors import ApplicationError
-from sim import SimError, Workload, default_workload, load_workload
+from sim import SimError, Workload, load_workload
+from sim.generators import default_workload
 
 
 def workload(procs: list[int], runtime_s: list[float], **more: object) -> Workload:

@@ -20,7 +20,7 @@ from assistant.simtools.measured_tables import (
     table_of,
     tabulate,
 )
-from sim import default_workload
+from sim.generators import default_workload
 from strategies import Level, MeasuredTable, Parameter, ParameterSpace
 
 SPACE = ParameterSpace((Parameter("x", (1, 2, 3)), Parameter("mode", ("b", "a"))))

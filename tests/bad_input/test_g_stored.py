@@ -20,7 +20,8 @@ from assistant.core.errors import AssistantError, CodecError, StoreError
 from assistant.executors.serial import SerialExecutor
 from assistant.store.digests import add_digests
 from assistant.store.event_store import SqliteStore
-from sim.api import ClusterSpec, ResultCache, Scenario, default_workload, simulate
+from sim.api import ClusterSpec, ResultCache, Scenario, simulate
+from sim.generators import default_workload
 from tests.assistant.examples import Bowl, TickingClock
 from tests.fuzz.corpus import databases
 from tests.fuzz.watch import fault_of_sentence

@@ -14,7 +14,7 @@ from assistant.applications.scheduling_futures import (
 from assistant.core.errors import RunError
 from assistant.core.ports import Application, ExecutionRequest
 from assistant.executors.serial import execute_run
-from sim.api import published_model
+from sim.generators import published_model
 
 
 def _over_futures() -> FutureScheduling:

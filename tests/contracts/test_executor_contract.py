@@ -219,7 +219,7 @@ def test_a_place_is_refused_in_words_before_anything_starts(tmp_path: Path) -> N
         (lambda: ExecutorSpec("dask", None, told), "certificates need the address"),
         (
             lambda: ExecutorSpec("serial", batch=BatchSystem()),
-            "only the executors 'slurm' and 'dask'",
+            "only the executors 'dask' and 'slurm'",
         ),
         (
             lambda: ExecutorSpec(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
+from sim import ClusterSpec, Partition, Scenario, Workload, simulate
 from sim.api import backfills_for, known_names, measures
+from sim.generators import default_workload
 from sim.model.columns import read_only_copy
 from tests.differential import naive
 from tests.draw import real_logs

@@ -190,7 +190,8 @@ for seed in range(600):
 TRY_USERS = """
 import os
 import numpy as np
-from sim import ClusterSpec, Partition, Scenario, default_workload, simulate
+from sim import ClusterSpec, Partition, Scenario, simulate
+from sim.generators import default_workload
 from tests.differential import naive, naive_nodes
 from tests.draw.workloads import contended, crowded_nodes
 

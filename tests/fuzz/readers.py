@@ -19,7 +19,8 @@ from assistant.core.errors import StoreError
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.store.event_store import SqliteStore
-from sim.api import ReadingRules, describe, load_workload, read_joulie, write_joulie
+from sim.api import ReadingRules, describe, load_workload
+from sim.formats import read_joulie, write_joulie
 from strategies import MeasuredTable
 from tests.assistant.examples import SPACE
 from tests.fuzz import corpus

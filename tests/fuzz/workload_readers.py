@@ -10,18 +10,13 @@ from sim.api import (
     Partition,
     Workload,
     describe,
-    import_bundle,
-    learn_joulie,
     load_workload,
-    read_cloudsimpy,
     read_machines,
-    read_openb,
-    read_philly,
-    read_task_table,
-    read_telemetry,
     write_workload,
 )
+from sim.formats import read_cloudsimpy, read_openb, read_philly, read_task_table, read_telemetry
 from sim.generators.generator import generate
+from sim.generators.joulie import import_bundle, learn_joulie
 from sim.generators.joulie.parameters import FORMAT, JoulieParameters, model_of
 
 PHILLY = (

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given
 
 from sim import CapacityWindow, ClusterSpec, Partition, Scenario, Workload, simulate, summarise
-from sim.api import SimulationResult, admit, check_scenario, explain_start, measures
+from sim.api import SimulationResult, admit, check_scenario, measures
 from sim.engines.process import run
+from sim.explain import explain_start
 from sim.kernel.policy_context import OPEN
 from sim.kernel.pool import Pool
 from sim.model.errors import ClusterError, EngineError, ScenarioError, UnknownNameError

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sim import ClusterSpec, Partition, Scenario, Workload
-from sim.api import JobExplanation, MachineSpec, explain_start
+from sim.api import MachineSpec
+from sim.explain import JobExplanation, explain_start
 from sim.explain.explanation import (
     BlockedByHead,
     HeadOfQueue,
@@ -282,7 +283,7 @@ def test_unknown_names_and_jobs_are_answered_in_a_sentence() -> None:
 def test_a_rule_that_is_not_known_here_gets_the_reasons_that_fit_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = replace(backfill_named("easy"), name="other")
+    other = replace(backfill_named("easy"), name="other", reserves_for_head=False)
     monkeypatch.setattr("sim.policies.backfills.BACKFILLS", (*BACKFILLS, other))
     scenario = scenario_of(EXTRA, backfill="other")
     explained = explain_start(scenario, 4)

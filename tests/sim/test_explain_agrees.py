@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import JobExplanation, explain_start
+from sim import ClusterSpec, Scenario, simulate
 from sim.engines.process import run
-from sim.explain import reservation
+from sim.explain import JobExplanation, explain_start, reservation
+from sim.generators import default_workload
 from sim.kernel.pool import Pool
 from sim.model.admission import admit
 from sim.model.errors import EngineError

@@ -7,24 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.api import (
-    FORMATS,
-    Model,
-    ReadingRules,
-    Workload,
-    WorkloadError,
-    default_workload,
-    format_by_name,
-    format_of,
-    generate,
-    is_model,
-    load_workload,
-    published_model,
-    roundtrip_losses,
-    save_model,
-    write_workload,
-)
-from sim.formats import registry
+from sim.api import ReadingRules, Workload, WorkloadError, format_of, load_workload, write_workload
+from sim.formats import FORMATS, format_by_name, is_model, registry, roundtrip_losses
+from sim.generators import Model, default_workload, generate, published_model, save_model
 
 OPENB = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"

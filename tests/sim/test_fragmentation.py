@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.api import (
-    ScenarioError,
-    SimulationResult,
-    Tasks,
-    Term,
-    default_workload,
-    fragmentation,
-    overcommitted_share,
-    summarise_placing,
-)
+from sim.api import ScenarioError, SimulationResult, Tasks, Term, summarise_placing
+from sim.generators import default_workload
+from sim.metrics import fragmentation, overcommitted_share
 from sim.metrics import placement_metrics as module
 from sim.metrics.placement_metrics import critical_paths_s
 from sim.model.admission import placement_problem

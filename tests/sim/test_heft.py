@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.model.errors import ScenarioError
-from sim.policies.heft import Graph, check_plan, cpop, critical_path, heft, rank_d, rank_u
+from sim.placement.heft import Graph, check_plan, cpop, critical_path, heft, rank_d, rank_u
 
 COSTS = [
     [14, 16, 9], [13, 19, 18], [11, 13, 19], [13, 8, 17], [12, 13, 10],

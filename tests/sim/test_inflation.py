@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.api import Tasks, WorkloadError, fragmentation, inflate_workload
+from sim.api import Tasks, WorkloadError
+from sim.generators import inflate_workload
+from sim.metrics import fragmentation
 
 CLUSTER = ClusterSpec(
     (Partition.of_machines("main", [MachineSpec("a", 16, 5, gpus=4), MachineSpec("c", 8, 2)]),)

@@ -12,7 +12,6 @@ from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulat
 from sim.api import (
     ClusterError,
     EngineError,
-    Instances,
     ResultCache,
     ScenarioError,
     Tasks,
@@ -22,12 +21,13 @@ from sim.api import (
     UnknownNameError,
     admit,
     check_scenario,
-    default_workload,
     known_names,
     known_options,
     simulate_many,
     summarise_instances,
 )
+from sim.generators import default_workload
+from sim.model.result import Instances
 
 ENGINES = ("interpreted", "process", "compiled")
 GIB = 2**30

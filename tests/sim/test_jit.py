@@ -12,6 +12,7 @@ import pytest
 
 import sim
 from sim.engines import compilation
+from sim.generators import default_workload
 from sim.kernel import jit
 from sim.kernel.jit import bound, called_by, is_kernel, kernel
 from sim.model.errors import EngineError
@@ -133,7 +134,8 @@ def test_damaged_machine_code_is_noticed_and_made_anew(
 def test_a_compiler_that_is_killed_is_started_again(undeclared: Path, repository: Path) -> None:
     code = """
 import os, signal
-from sim.api import begin_to_compile, compilation_state, wait_for_compiler
+from sim.api import wait_for_compiler
+from sim.engines.compilation import begin_to_compile, compilation_state
 from sim.engines import compilation
 begin_to_compile()
 (compiler,) = compilation._started
@@ -175,8 +177,10 @@ def test_a_preparation_that_died_is_done_again(undeclared: Path, repository: Pat
 def test_a_compiler_that_fails_is_told_and_blocks_nobody(tmp_path: Path, repository: Path) -> None:
     code = """
 from pathlib import Path
-from sim import ClusterSpec, Scenario, default_workload, simulate
-from sim.api import EngineError, compilation_state, wait_for_compiler
+from sim import ClusterSpec, Scenario, simulate
+from sim.generators import default_workload
+from sim.api import EngineError, wait_for_compiler
+from sim.engines.compilation import compilation_state
 from sim.engines import compilation
 compilation.__file__ = str(Path("nowhere/at/all.py").absolute())
 Path("sim").mkdir(); Path("sim/__init__.py").write_text("raise SystemExit('no compiler today')")
@@ -207,7 +211,7 @@ def test_without_a_compiler_the_other_engines_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(jit, "numba_version", lambda: None)
-    scenario = sim.Scenario(sim.default_workload(3, 50), sim.ClusterSpec.single(128))
+    scenario = sim.Scenario(default_workload(3, 50), sim.ClusterSpec.single(128))
     assert sim.simulate(scenario).engine == "interpreted"
     assert "unavailable" in str(sim.simulate(scenario).note)
     assert sim.simulate(scenario, engine="process") == sim.simulate(scenario)

@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sim import (
-    CapacityWindow,
-    ClusterSpec,
-    Partition,
-    Scenario,
-    default_workload,
-    simulate,
-    summarise,
-)
+from sim import CapacityWindow, ClusterSpec, Partition, Scenario, simulate, summarise
 from sim.api import (
     EngineError,
     ResultCache,
@@ -27,6 +19,7 @@ from sim.api import (
     measures,
     simulate_many,
 )
+from sim.generators import default_workload
 from sim.metrics.schedule_metrics import distribution
 from tests.draw.workloads import scenarios
 

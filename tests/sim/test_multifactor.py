@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
+from sim import ClusterSpec, Partition, Scenario, Workload, simulate
 from sim.api import known_options
 from sim.engines.process import run
+from sim.generators import default_workload
 from sim.kernel.policy_context import UserUsage, halved, lost
 from sim.kernel.pool import Pool
 from sim.model.errors import ClusterError, ScenarioError

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate, summarise
-from sim.api import JobState, Placement, SimulationResult
+from sim.api import JobState, SimulationResult
 from sim.engines import job_setup
 from sim.engines.compiled import _interpret
 from sim.kernel.nodes import Nodes
 from sim.model.admission import admit
 from sim.model.errors import ClusterError, ScenarioError, UnknownNameError
+from sim.model.result import Placement
 from sim.policies.backfills import backfill_named, decision_of, easy
 from sim.policies.policy import Backfill
 from tests.draw.workloads import node_scenarios

@@ -8,21 +8,9 @@ import numpy as np
 import pytest
 
 from sim import ClusterSpec, MachineSpec, Partition, Scenario, Workload, simulate
-from sim.api import (
-    Cpop,
-    FirstFit,
-    Heft,
-    LiveCluster,
-    Monitor,
-    RandomFit,
-    ScenarioError,
-    Tasks,
-    ThrottleWindow,
-    load_workload,
-    simulate_algorithm,
-    summarise_instances,
-)
-from sim.policies.heft import Graph, cpop, heft
+from sim.api import ScenarioError, Tasks, ThrottleWindow, load_workload, summarise_instances
+from sim.placement import Cpop, FirstFit, Heft, LiveCluster, Monitor, RandomFit, simulate_algorithm
+from sim.placement.heft import Graph, cpop, heft
 from tests.draw.instances import scenario_of_instances
 from tests.sim import naive_fleet
 

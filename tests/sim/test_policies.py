@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from sim import ClusterSpec, Scenario, Workload, default_workload, simulate
+from sim import ClusterSpec, Scenario, Workload, simulate
 from sim.api import backfills_for, known_names, known_options, measures
 from sim.engines.process import run
+from sim.generators import default_workload
 from sim.kernel.pool import Pool
 from sim.model.errors import ScenarioError, UnknownNameError
 from sim.policies.orders import order_named

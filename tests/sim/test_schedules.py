@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim import ClusterSpec, Partition, Scenario, Workload, default_workload, simulate
+from sim import ClusterSpec, Partition, Scenario, Workload, simulate
 from sim.api import known_names
+from sim.generators import default_workload
 from sim.model.admission import admit
 from sim.model.errors import UnknownNameError
 from sim.model.result import JobState, SimulationResult
@@ -210,7 +211,8 @@ def test_a_result_survives_pickling_and_is_read_only() -> None:
 
 IN_A_NEW_PROCESS = """
 import hashlib
-from sim import ClusterSpec, Partition, Scenario, default_workload, simulate
+from sim import ClusterSpec, Partition, Scenario, simulate
+from sim.generators import default_workload
 from sim.kernel.jit import unavailable
 workload = default_workload(5, 400)
 cluster = ClusterSpec((Partition('short', 16, 7200.0), Partition('all', workload.widest_procs)))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sim import Workload, load_workload
-from sim.api import ReadingRules, write_swf
+from sim.api import ReadingRules
+from sim.formats import write_swf
 from sim.model.errors import TraceError
 
 

@@ -13,17 +13,13 @@ from sim.api import (
     TraceError,
     Workload,
     WorkloadError,
-    default_workload,
     format_of,
-    generate,
     load_workload,
-    published_model,
-    read_cloudsimpy,
-    read_task_table,
-    roundtrip_losses,
     write_workload,
 )
+from sim.formats import read_cloudsimpy, read_task_table, roundtrip_losses
 from sim.formats.task_table import MACHINE_BYTES
+from sim.generators import default_workload, generate, published_model
 
 JOBS = (
     ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"

@@ -8,17 +8,16 @@ import pytest
 
 from sim import MachineSpec, Scenario, simulate
 from sim.api import (
-    FirstFit,
     ScenarioError,
     Tasks,
     UnknownNameError,
     check_policies,
     check_scenario,
     known_names,
-    simulate_algorithm,
 )
 from sim.model.tasks import downward_ranks, upward_ranks
-from sim.policies.heft import Graph, rank_d, rank_u
+from sim.placement import FirstFit, simulate_algorithm
+from sim.placement.heft import Graph, rank_d, rank_u
 from tests.sim import naive_fleet
 from tests.sim.test_objects import as_columns, drawn_jobs, scenario
 

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from sim.api import Workload, WorkloadComparison, WorkloadError, compare_workloads
+from sim.api import Workload, WorkloadError
+from sim.generators import WorkloadComparison, compare_workloads
 from sim.generators.validation import REPLICATES
 
 DAY_S = 86_400.0

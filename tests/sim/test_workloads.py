@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sim import ClusterSpec, Scenario, default_workload, simulate, summarise
+from sim import ClusterSpec, Scenario, simulate, summarise
+from sim.generators import default_workload
 from sim.generators.lublin import (
     BATCH,
     INTERACTIVE,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sim import api
-from sim.api import LiveCluster, LiveInstance, LiveJob, LiveMachine, LiveTask
+from sim.placement import LiveCluster, LiveInstance, LiveJob, LiveMachine, LiveTask
 
 
 def test_the_example_runs(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import accasim, plain_simpy
-from sim import ClusterSpec, Scenario, Workload, default_workload, load_workload, simulate
+from sim import ClusterSpec, Scenario, Workload, load_workload, simulate
+from sim.generators import default_workload
 
 STATISTICS = """\
 Simulation time: 1.25 secs

@@ -12,7 +12,7 @@ from assistant.config.sweep_file import build_sweep, check_settings, read_settin
 from assistant.core.errors import SettingsError
 from assistant.service.experiment_service import apply_request_policy
 from sim.aiops.platform_statistics import published_statistics, statistics_of
-from sim.api import load_model
+from sim.generators import load_model
 
 Told = Callable[..., tuple[int, str, str]]
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_fitted_is_said(
 
 
 def test_a_model_of_something_else_is_no_platform(say: Told, tmp_path: Path) -> None:
-    from sim.api import published_model, save_model
+    from sim.generators import published_model, save_model
 
     save_model(published_model("lublin"), tmp_path / "platform.json")
     (tmp_path / "sweep.toml").write_text(SWEEP)

@@ -27,8 +27,8 @@ from benchmarks.runs_to_goal import (
     runs_to,
 )
 from benchmarks.spaces import FAMILIES, LEAST_SIZE, MOST_SIZE, Problem, from_table, generated
-from sim import default_workload
-from sim.api import write_swf
+from sim.formats import write_swf
+from sim.generators import default_workload
 from strategies import Parameter, ParameterSpace, StrategyError
 
 NAN = math.nan

@@ -13,13 +13,12 @@ from sim.api import (
     MachineSpec,
     Partition,
     Scenario,
-    generate,
     load_workload,
-    published_model,
     simulate,
     summarise_instances,
     write_workload,
 )
+from sim.generators import generate, published_model
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.main import run
-from sim import default_workload
+from sim.generators import default_workload
 from strategies import MeasuredTable
 
 LEVELS = ["--levels", "small_procs=0,16,64", "--levels", "small_max_requested_s=1h,4h"]

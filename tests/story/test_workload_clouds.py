@@ -10,20 +10,18 @@ import numpy as np
 import pytest
 
 from assistant.cli.commands.window_validation import packing_words, tables
-from sim.api import (
+from sim.api import load_workload, write_workload
+from sim.formats.vm_trace import write_bergsma
+from sim.generators import fit, save_model
+from sim.generators.cloud import (
     PackingResults,
     ServerSize,
     TupleRanges,
     cloud_report,
     cloud_windows,
     draw_tuples,
-    fit,
-    load_workload,
     plan_capacity,
-    save_model,
-    write_workload,
 )
-from sim.formats.vm_trace import write_bergsma
 from sim.generators.cloud.batches import batches_of
 from sim.generators.cloud.report_values import PackingReport, WindowPacking
 from sim.model.cloud_trace import PAPER

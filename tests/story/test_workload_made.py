@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.api import Workload, generate, load_workload, published_model, write_workload
+from sim.api import Workload, load_workload, write_workload
+from sim.generators import generate, published_model
 
 Told = Callable[..., tuple[int, str, str]]
 

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 
 from assistant.simtools.capacity import range_of
-from sim.api import (
-    PACKING_RULES,
-    Workload,
-    draw_tuples,
-    pack_jobs,
-    published_model,
-    read_tuples,
-    requests_of,
-    save_model,
-    write_workload,
-)
+from sim.api import Workload, write_workload
+from sim.generators import published_model, save_model
+from sim.generators.cloud import PACKING_RULES, draw_tuples, pack_jobs, read_tuples, requests_of
 
 Told = Callable[..., tuple[int, str, str]]
 SMALL = ("--tuples", "30", "--servers", "2:6", "--cores", "16:32")

@@ -6,15 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.api import (
-    Workload,
-    generate,
-    load_model,
-    load_workload,
-    published_model,
-    save_model,
-    write_workload,
-)
+from sim.api import Workload, load_workload, write_workload
+from sim.generators import generate, load_model, published_model, save_model
 
 Told = Callable[..., tuple[int, str, str]]
 

@@ -18,7 +18,9 @@ from assistant.simtools import schedule
 from assistant.simtools.schedule import JobSchedule, schedule_of
 from assistant.store.event_store import MemoryStore
 from assistant.ui.pages import run, run_schedule
-from sim.api import Workload, default_workload, write_swf
+from sim.api import Workload
+from sim.formats import write_swf
+from sim.generators import default_workload
 from tests.assistant.examples import TODAY, Bowl
 from tests.ui.stage import staged
 

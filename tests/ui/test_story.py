@@ -25,7 +25,8 @@ from assistant.ui.pages.new_preview import open_from
 from assistant.ui.sla_fields import SlaFields
 from benchmarks.browsing import KeptUp, browsing, kept_up
 from benchmarks.screen import Screen
-from sim.api import default_workload, write_swf
+from sim.formats import write_swf
+from sim.generators import default_workload
 from tests.assistant.examples import Hills
 
 pytestmark = pytest.mark.browser

@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.browsing import browsing, kept_up
 from benchmarks.screen import Screen
-from sim.api import generate, load_workload, published_model, write_workload
+from sim.api import load_workload, write_workload
+from sim.generators import generate, published_model
 
 pytestmark = pytest.mark.browser
 

@@ -10,7 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from assistant.ui.pages import workload, workload_charts, workload_log
 from assistant.ui.pages import workload_charts as workload_background
-from sim.api import generate, published_model, write_workload
+from sim.api import write_workload
+from sim.generators import generate, published_model
 from tests.ui.screens import sound
 from tests.ui.shell import shown
 

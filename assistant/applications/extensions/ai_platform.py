@@ -12,11 +12,17 @@ from pathlib import Path
 from assistant.applications.extensions import BatchApplication, Measures, Values
 from assistant.core.events import Fact
 from assistant.core.objective import Measure, Objective, SingleMeasure
-from sim.aiops.fleet import DAY_S, FleetPlan, TriggerRule
-from sim.aiops.platform import DISCIPLINES, MetricGate, Platform
-from sim.aiops.platform_statistics import PlatformStatistics
-from sim.aiops.synthesis import PlatformScenario
-from sim.aiops.trace import PlatformResult
+from sim.aiops import (
+    DAY_S,
+    DISCIPLINES,
+    FleetPlan,
+    MetricGate,
+    Platform,
+    PlatformResult,
+    PlatformScenario,
+    PlatformStatistics,
+    TriggerRule,
+)
 from strategies import Level, Parameter, ParameterSpace
 
 LEVELS: Mapping[str, tuple[Level, ...]] = {
@@ -181,7 +187,7 @@ class AiPlatform(BatchApplication):
 
     def simulate(self, values: Mapping[str, Level], folder: Path | None = None) -> PlatformResult:
         """Simulate a configuration and return the result; write a trace if ``folder`` is given."""
-        from sim.aiops.engine import run_platform
+        from sim.aiops import run_platform
 
         return run_platform(self.scenario(values), folder)
 

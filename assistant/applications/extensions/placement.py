@@ -27,15 +27,14 @@ from sim.api import (
     backfills_for,
     check_policies,
     format_duration,
-    generate,
     known_names,
     known_options,
-    overcommitted_share,
-    published_model,
     simulate,
     summarise_instances,
     summarise_placing,
 )
+from sim.generators import generate, published_model
+from sim.metrics import overcommitted_share
 from strategies import Exclusion, Level, Parameter, ParameterSpace
 
 GIB, WHOLE = 2**30, 1000

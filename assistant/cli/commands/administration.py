@@ -44,13 +44,13 @@ from assistant.store.event_store import (
     refuse_network_file_system,
     restore,
 )
-from sim.api import (
+from sim.api import wait_for_compiler
+from sim.engines.compilation import (
     Compilation,
     Readiness,
     compilation_state,
     other_caches,
     remove_other_caches,
-    wait_for_compiler,
 )
 
 PACKAGES = ("numba", "numpy", "scipy", "scikit-learn", "simpy", "streamlit")

@@ -3,7 +3,7 @@
 Mazes, floods and series are drawn as characters, for a terminal.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from assistant.applications.extensions.placement import FleetPlacement, usual_wo
 from assistant.cli.commands.workload import model_dict
 from assistant.cli.commands.workload_model import ToModel, check_model_file
 from assistant.cli.console import OUT, Json, print_json, progress_spinner, table_of
-from assistant.cli.options import BY_NAME, pairs
+from assistant.cli.options import pairs
 from assistant.core.errors import SettingsError, hint
 from assistant.core.objective import Measure
 from assistant.presentation.charts.ai_platform import PlatformPanel, platform_picture
@@ -42,8 +42,8 @@ from assistant.presentation.report.html import (
 )
 from assistant.presentation.text.number_format import number, quantity
 from assistant.simtools.ai_platform import fit_platform
-from sim.aiops.logs import read_logs
-from sim.api import save_model
+from sim.aiops import read_logs
+from sim.generators import save_model
 from strategies import Level, ParameterSpace
 
 if TYPE_CHECKING:
@@ -285,20 +285,16 @@ def play(
     Without --set flood runs with values of a handbook, and maze with a careful runner that
     remembers where it was.
     """
-    if application not in BY_NAME:
-        raise SettingsError(f"'{application}' cannot be played{hint(application, BY_NAME)}")
+    if application not in _PLAYERS:
+        raise SettingsError(f"'{application}' cannot be played{hint(application, _PLAYERS)}")
+    player, takes = _PLAYERS[application]
     for target in (picture, day):
         if target is not None:
             check_picture(target)
-    if application != "ai_platform" and (day is not None or trace is not None):
+    if "day" not in takes and (day is not None or trace is not None):
         raise SettingsError(f"'{application}' has no day and no trace; leave out --day and --trace")
-    texts = chosen or []
-    if application == "ai_platform":
-        played = _platform(seed, texts, day, trace)
-    elif application == "placement":
-        played = _fleet(seed, texts)
-    else:
-        played = _flood(seed, texts) if application == "flood" else _maze(seed, texts, game)
+    options = {"game": game, "day": day, "trace": trace}
+    played = player(seed, chosen or [], **{name: options[name] for name in takes})
     written = None if picture is None else write_picture(played.picture, picture, played.title)
     if as_json:
         print_json(
@@ -382,6 +378,15 @@ def _maze(seed: int, texts: list[str], game: int) -> PlayResult:
     summary = f"Over all {application.n_games} games of seed {seed} the mean time is {time}."
     lines = (*maze_text(drawing), MAZE_KEY, "")
     return PlayResult(drawing.title, values, measures, summary, maze_picture(drawing), lines)
+
+
+_PLAYERS: Mapping[str, tuple[Callable[..., PlayResult], tuple[str, ...]]] = {
+    "flood": (_flood, ()),
+    "maze": (_maze, ("game",)),
+    "ai_platform": (_platform, ("day", "trace")),
+    "placement": (_fleet, ()),
+}
+"""Functions that play an application by its name, each with the options that it takes."""
 
 
 def _configuration(

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from assistant.applications import application_entry
 from assistant.applications.command import Command
 from assistant.applications.lookup import Lookup
 from assistant.applications.measures import WALL, Patterns
@@ -65,7 +66,7 @@ from assistant.presentation.text.number_format import (
 )
 from assistant.session.session import Session
 from assistant.store.event_store import MemoryStore
-from sim.api import Readiness, compilation_state
+from sim.engines.compilation import Readiness, compilation_state
 from strategies import Configuration, Level, Parameter
 
 LAST_LINES = 40  # of each stream of a failed program
@@ -265,15 +266,11 @@ def _signalled(number: int) -> str:
 
 
 def _general_hint(application: str, error: Exception | None) -> str:
-    if application == "lookup":
-        return (
-            "Take a row of the table (--include NAME=VALUE,...), or exclude the combinations "
-            "that were not measured."
-        )
-    if application == "function" and error is not None:
-        return "Call the function by hand with this configuration, and fix its exception."
     if error is None:
         return "Change the requirements on a run (the objective, or run_limit), or its results."
+    entry = application_entry(application)
+    if entry is not None and entry.advice:
+        return entry.advice
     return "Try another configuration (--include NAME=VALUE,...), or exclude this one."
 
 

@@ -9,22 +9,19 @@ from assistant.cli.commands.workload_model import check_model_file, check_place
 from assistant.cli.console import OUT, Json, print_json, progress_spinner
 from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import number
-from sim.api import (
+from sim.api import load_workload, write_workload
+from sim.formats import format_by_name, read_telemetry
+from sim.generators import load_model, save_model
+from sim.generators.joulie import (
     ManifestStyle,
     TargetNode,
     calibrate,
     export_bundle,
-    format_by_name,
     import_bundle,
-    load_model,
-    load_workload,
-    read_telemetry,
-    save_model,
     without_power_terms,
     write_manifests,
-    write_workload,
 )
-from sim.api import retarget as retargeted
+from sim.generators.joulie import retarget as retargeted
 
 Pods = Annotated[
     Path, typer.Argument(metavar="FILE", help="A trace of pods (.jsonl).", show_default=False)

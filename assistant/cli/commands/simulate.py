@@ -30,20 +30,19 @@ from sim.api import (
     Allocation,
     CapacityWindow,
     ClusterSpec,
-    GroupMetrics,
     Partition,
     Scenario,
-    ScheduleMetrics,
     UnknownNameError,
     Workload,
     backfills_for,
     check_scenario,
-    explain_start,
     known_names,
     parse_duration,
     summarise,
 )
 from sim.api import simulate as run_simulation
+from sim.explain import WATCHING_ENGINES, explain_start
+from sim.metrics import GroupMetrics, ScheduleMetrics
 
 PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
 WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
@@ -333,10 +332,10 @@ def _only_to_explain(engine: str, per_job: Path | None) -> None:
     """Refuse options that have no effect on an explanation."""
     if per_job is not None:
         raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
-    if engine not in ("auto", "process"):
+    if engine not in WATCHING_ENGINES:
         raise SettingsError(
-            f"--explain needs the engine 'process'; leave out --engine {engine}, as all engines "
-            "give the same schedule"
+            f"--explain needs an engine that can be watched ({', '.join(WATCHING_ENGINES)}); leave "
+            f"out --engine {engine}, as all engines give the same schedule"
         )
 
 

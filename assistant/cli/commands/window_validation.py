@@ -18,16 +18,16 @@ from assistant.presentation.charts import capacity as charts
 from assistant.presentation.report.html import check_target, page_environment, svg, write_page
 from assistant.presentation.text.number_format import number
 from assistant.simtools.workload_generation import read_windows
-from sim.api import (
+from sim.api import ReadingRules
+from sim.generators.cloud import (
     CLOUD_DEFINITIONS,
     CLOUD_FULL,
     CLOUD_LEVELS,
     CloudReport,
-    ReadingRules,
     chosen_generators,
     cloud_report,
 )
-from sim.api import CLOUD_GENERATORS as REPORTED
+from sim.generators.cloud import CLOUD_GENERATORS as REPORTED
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 

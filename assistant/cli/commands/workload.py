@@ -35,23 +35,12 @@ from assistant.simtools.workload_generation import (
     task_words,
 )
 from assistant.simtools.workload_log import highlights, log_profile, percentiles
-from sim.api import CAPACITY_DEFINITIONS as DEFINITIONS
-from sim.api import (
-    PACKING_RULES,
-    Model,
-    ProfileWindow,
-    ReadingRules,
-    ServerSize,
-    Workload,
-    WorkloadProfile,
-    is_model,
-    load_model,
-    load_workload,
-    parse_duration,
-    plan_capacity,
-    registered_generators,
-    rules_from_texts,
-)
+from sim.api import ProfileWindow, ReadingRules, Workload, load_workload, parse_duration
+from sim.formats import is_model, rules_from_texts
+from sim.generators import Model, load_model, registered_generators
+from sim.generators.cloud import CAPACITY_DEFINITIONS as DEFINITIONS
+from sim.generators.cloud import PACKING_RULES, ServerSize, plan_capacity
+from sim.metrics import WorkloadProfile
 
 
 def model_dict(model: Model) -> dict[str, object]:

@@ -39,22 +39,14 @@ from assistant.simtools.workload_generation import (
     with_parameters,
     write_and_compare,
 )
-from sim.api import (
-    ProfileWindow,
-    SharingLoss,
-    Workload,
-    format_by_name,
-    generator_named,
-    load_workload,
-    parse_duration,
-    registered_generators,
-    save_model,
-    write_workload,
-)
-from sim.api import compare_workloads as compare
-from sim.api import fit as fit_model
-from sim.api import generate as draw
-from sim.api import make_shareable as share_log
+from sim.api import ProfileWindow, Workload, load_workload, parse_duration, write_workload
+from sim.formats import format_by_name
+from sim.generators import compare_workloads as compare
+from sim.generators import fit as fit_model
+from sim.generators import generate as draw
+from sim.generators import generator_named, registered_generators, save_model
+from sim.generators.cloud import SharingLoss
+from sim.generators.cloud import make_shareable as share_log
 
 _GENERATOR_NAMES = ", ".join(generator.name for generator in registered_generators())
 ToModel = Annotated[

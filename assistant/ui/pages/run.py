@@ -4,10 +4,14 @@ A running run shows its intermediate results and can be stopped. The AI platform
 simulated again, because configuration and seed determine it.
 """
 
+from collections.abc import Callable, Mapping
+
 import streamlit as st
 
 from assistant.applications.command import Command
 from assistant.applications.extensions.ai_platform import AiPlatform
+from assistant.applications.extensions.placement import FleetPlacement
+from assistant.applications.scheduling import Scheduling
 from assistant.config.snapshot import rebuild
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
@@ -178,18 +182,33 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         _measures(experiment, run)
     if other is not None:
         comparison_section(experiment, run, other)
-    application = experiment.opened.application
-    if application == AiPlatform.name:
-        platform_section(experiment, run)
-    elif application == Command.name:
-        if run.state is not RunState.RUNNING:
-            run_program.measures_section(view_model, experiment, run)
-        run_program.program_section(view_model, experiment, run)
-    elif application in run_schedule.SIMULATED:
-        run_schedule.schedule_section(experiment, run, other)
+    section = _SECTIONS.get(experiment.opened.application)
+    if section is not None:
+        section(view_model, experiment, run, other)
     with st.expander("Origin and times", icon=":material/history:"):
         _provenance(experiment, run)
     return intent
+
+
+def _program_sections(
+    view_model: ExperimentView, experiment: Experiment, run: Run, _other: Run | None
+) -> None:
+    if run.state is not RunState.RUNNING:
+        run_program.measures_section(view_model, experiment, run)
+    run_program.program_section(view_model, experiment, run)
+
+
+_SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment, Run, Run | None], None]] = {
+    AiPlatform.name: lambda _view, experiment, run, _other: platform_section(experiment, run),
+    Command.name: _program_sections,
+    Scheduling.name: lambda _view, experiment, run, other: run_schedule.schedule_section(
+        experiment, run, other
+    ),
+    FleetPlacement.name: lambda _view, experiment, run, _other: run_schedule.fleet_section(
+        experiment, run
+    ),
+}
+"""Sections of a run by the name of its application; others have none."""
 
 
 def _choice(experiment: Experiment) -> tuple[Run, Run | None]:

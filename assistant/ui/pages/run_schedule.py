@@ -14,7 +14,6 @@ import pandas as pd
 import streamlit as st
 
 from assistant.applications.extensions.placement import FleetPlacement
-from assistant.applications.scheduling import Scheduling
 from assistant.applications.scheduling_futures import FUTURES
 from assistant.config.snapshot import rebuild
 from assistant.core.errors import ApplicationError
@@ -390,6 +389,7 @@ def _job_key(experiment_id: str) -> str:
 
 def fleet_section(experiment: Experiment, run: Run) -> None:
     """Draw the machines of a completed run over time, by simulating the run again."""
+    st.subheader("Schedule")
     if run.state is not RunState.COMPLETED:
         st.info(f"No picture: run {run.id} is {labels.STATES[run.state]}.", icon=":material/info:")
         return
@@ -423,9 +423,6 @@ def _drawing(
     return fleet_drawing(application, dict(values))[0]
 
 
-SIMULATED = (Scheduling.name, FleetPlacement.name)
-"""Applications whose runs have a schedule."""
-
 _BYS: tuple[JobGrouping, ...] = get_args(JobGrouping)
 _GREY = "#5b6672"
 _COLOURS = {"wait": WAIT_COLOURS, "change": (*CHANGE_COLOURS, _GREY)}
@@ -440,9 +437,6 @@ def schedule_section(experiment: Experiment, run: Run, other: Run | None) -> Non
     """Draw the job schedule of a run and its differences from another run."""
     st.subheader("Schedule")
     opened = experiment.opened
-    if opened.application == FleetPlacement.name:
-        fleet_section(experiment, run)
-        return
     if run.state is not RunState.COMPLETED:
         st.info(f"No schedule: run {run.id} is {labels.STATES[run.state]}.", icon=":material/info:")
         return

@@ -52,12 +52,14 @@ class PackingRule:
     Attributes:
         pack: kernel function, see `sim.kernel.bin_packing.pack`.
         needs_memory: whether the rule needs known memory.
+        draws: whether the rule uses a random mark of each job.
     """
 
     name: str
     summary: str
     pack: Pack
     needs_memory: bool = False
+    draws: bool = False
 
 
 def _least(name: str, cost: Callable[..., float]) -> Pack:
@@ -66,7 +68,10 @@ def _least(name: str, cost: Callable[..., float]) -> Pack:
 
 PACKING_RULES: tuple[PackingRule, ...] = (
     PackingRule(
-        "random", "any server with room", bound(text.pack, "random", choose=text.at_random)
+        "random",
+        "any server with room",
+        bound(text.pack, "random", choose=text.at_random),
+        draws=True,
     ),
     PackingRule("busiest_fit", "the fullest server with room", text.pack),
     PackingRule(
@@ -466,7 +471,7 @@ def _pack_tuple(
         requests.first_job(scheduling_tuple.start),
     )
     marks = np.zeros(requests.n_jobs)
-    if scheduling_tuple.algorithm == "random":
+    if rule.draws:
         marks[first:] = np.random.default_rng(scheduling_tuple.seed).random(requests.n_jobs - first)
     marks.setflags(write=False)
     queue = Queue(requests.start_s, end_s, requests.mcpu, memory, marks)

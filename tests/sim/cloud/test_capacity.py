@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sim.api import first_fit_servers, generate, plan_capacity, published_model
+from sim.generators import generate, published_model
+from sim.generators.cloud import first_fit_servers, plan_capacity
 from sim.generators.cloud.capacity import (
     ServerRequirement,
     ServerSize,

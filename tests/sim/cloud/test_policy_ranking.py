@@ -9,8 +9,9 @@ from scipy.stats import kendalltau
 
 from benchmarks import policy_ranking
 from benchmarks.rankings import among, between, differs, ranked, regret, signs, taus, tied_share
-from sim import ClusterSpec, Scenario, Workload, default_workload, simulate
-from sim.api import measures, offered_load, scale_load
+from sim import ClusterSpec, Scenario, Workload, simulate
+from sim.api import measures, offered_load
+from sim.generators import default_workload, scale_load
 
 ROWS = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [3.0, 2.0, 1.0], [2.0, 2.0, 5.0]])
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet
 
-from sim.api import generate, load_model, registered_generators, save_model
+from sim.generators import generate, load_model, registered_generators, save_model
 from sim.generators.cloud.batches import LIVES, batches_of, observed_of
 from sim.generators.cloud.contexts import observed_contexts
 from sim.generators.cloud.flavours import keys_of, tokens_of

@@ -1,0 +1,14 @@
+from .calibration import calibrate as calibrate
+from .estimates import ParameterEstimate as ParameterEstimate
+from .manifests import ManifestStyle as ManifestStyle
+from .manifests import TargetNode as TargetNode
+from .manifests import render_manifests as render_manifests
+from .manifests import retarget as retarget
+from .manifests import without_power_terms as without_power_terms
+from .manifests import write_manifests as write_manifests
+from .model_fit import JoulieFit as JoulieFit
+from .model_fit import learn_joulie as learn_joulie
+from .parameters import export_bundle as export_bundle
+from .parameters import import_bundle as import_bundle
+from .phases import USUAL_PHASES as USUAL_PHASES
+from .phases import WorkloadPhase as WorkloadPhase

@@ -1,0 +1,17 @@
+from .placement_metrics import Fragmentation as Fragmentation
+from .placement_metrics import PlacementMetrics as PlacementMetrics
+from .placement_metrics import TargetWorkload as TargetWorkload
+from .placement_metrics import fragmentation as fragmentation
+from .placement_metrics import overcommitted_share as overcommitted_share
+from .schedule_metrics import SIZE_CLASSES as SIZE_CLASSES
+from .schedule_metrics import TAU_S as TAU_S
+from .schedule_metrics import Distribution as Distribution
+from .schedule_metrics import GroupMetrics as GroupMetrics
+from .schedule_metrics import InstanceMetrics as InstanceMetrics
+from .schedule_metrics import ScheduleMetrics as ScheduleMetrics
+from .schedule_metrics import max_wait_s as max_wait_s
+from .wall_clock import WallClock as WallClock
+from .workload_profile import ColumnSummary as ColumnSummary
+from .workload_profile import CumulativeDistribution as CumulativeDistribution
+from .workload_profile import WorkloadDescription as WorkloadDescription
+from .workload_profile import WorkloadProfile as WorkloadProfile

@@ -1,0 +1,15 @@
+from .algorithms import Algorithm as Algorithm
+from .algorithms import AlgorithmRun as AlgorithmRun
+from .algorithms import Cpop as Cpop
+from .algorithms import FirstFit as FirstFit
+from .algorithms import FleetSeries as FleetSeries
+from .algorithms import Heft as Heft
+from .algorithms import Monitor as Monitor
+from .algorithms import RandomFit as RandomFit
+from .algorithms import simulate_algorithm as simulate_algorithm
+from .live_cluster import Amounts as Amounts
+from .live_cluster import LiveCluster as LiveCluster
+from .live_cluster import LiveInstance as LiveInstance
+from .live_cluster import LiveJob as LiveJob
+from .live_cluster import LiveMachine as LiveMachine
+from .live_cluster import LiveTask as LiveTask
