@@ -160,7 +160,7 @@ def _sweep_externally(
     """Run a sweep whose external client executes the runs."""
     refuse_elsewhere(built)
     name = built.settings.name or _name(built)
-    open_sweep(built, MemoryStore(), name, "")  # refuse before a store is made
+    open_sweep(built, MemoryStore(), name)  # refuse before a store is made
     with embedded_service(path):
         session = open_external_sweep(path, tables, name)
         return wait_for_client(
