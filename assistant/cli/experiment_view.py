@@ -378,7 +378,7 @@ def print_next_step(state: ExperimentState, store: Path | None, console: Console
 def fresh_session(path: Path) -> Session:
     """Return a session for a sweep file without storing the experiment."""
     built = build_sweep(check_settings(read_settings(path), str(path)))
-    session = open_sweep(built, MemoryStore(), path.stem, "")
+    session = open_sweep(built, MemoryStore(), path.stem)
     session.import_results(past_results(built), replicates=built.settings.replicates)
     return session
 

@@ -1,41 +1,36 @@
-"""Command-line options that override settings of a sweep file or terms of an SLA."""
+"""Options of the command line that override keys of a sweep file: one table, and their merging.
+
+An option takes its type, choices, default and help from its field of the config models. What it
+sets is checked there too, with the whole sweep.
+"""
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from assistant.analysis.recommendation import passed_limit, reached_goal
 from assistant.applications import APPLICATIONS
 from assistant.applications.scheduling import DEFAULT_PRESET, presets
-from assistant.config.models import OF_SYSTEM, check_tariff
+from assistant.config.fields import SIZE, TIME, default_words, field_at, field_schema
+from assistant.config.models import OF_SYSTEM
 from assistant.config.sweep_file import (
     PRESETS,
-    BuiltSweep,
+    SweepSettings,
     check_settings,
     kind_of,
     read_settings,
 )
-from assistant.core.errors import ObjectiveError, SettingsError, hint
-from assistant.core.experiment import Experiment
+from assistant.core.errors import SettingsError, hint
 from assistant.core.files import is_file
 from assistant.core.objective import Goal
-from assistant.core.ports import Result
-from assistant.core.sla import Sla, Tariff
-from assistant.session.session import Session
-from strategies import (
-    DEFAULT_STRATEGY,
-    Level,
-    OptionValue,
-    ParameterSpace,
-    StrategyEntry,
-    StrategyError,
-    strategy_entry,
-)
+from strategies import DEFAULT_STRATEGY, Level, OptionValue, StrategyEntry, strategy_entry
 from strategies.space.parameter import parse_number
 
 SWEEP_FILE = "sweep.toml"
@@ -49,78 +44,159 @@ SweepFile = Annotated[
 ]
 BY_NAME = tuple(entry.name for entry in APPLICATIONS if not entry.needs_settings)
 """Applications that a command accepts by name if there is no file of that name."""
-JobLog = Annotated[
-    Path | None, typer.Option(help="Job log (SWF, also .gz) to simulate.", show_default=False)
-]
-FirstJobs = Annotated[
-    int | None, typer.Option(help="Use only the first N jobs.", show_default=False)
-]
-Procs = Annotated[
-    str | None, typer.Option(help="Processors of the cluster; a list makes them a parameter.")
-]
-Order = Annotated[
-    str | None,
-    typer.Option(help="Current queue order; a list (current first) makes it a parameter."),
-]
-Backfill = Annotated[
-    str | None,
-    typer.Option(help="Current backfill; a list (current first) makes it a parameter."),
-]
-PresetName = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        help=f"Parameters to vary: {', '.join(preset.name for preset in presets())}"
-        f"  [default: {DEFAULT_PRESET}]; or copper: the paper's loop.",
-    ),
-]
-PolicyOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy-option",
-        metavar="NAME=VALUE",
-        help="Option of the order or the backfill in every run, e.g. depth=8.",
-    ),
-]
-Cores = Annotated[int | None, typer.Option(help="Cores that each run needs.", show_default=False)]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Memory of each run, all its processes together, such as '4 GiB'.",
-        show_default=False,
-    ),
-]
-Levels = Annotated[
-    list[str] | None,
-    typer.Option("--levels", metavar="NAME=V,V,...", help="Levels of one parameter."),
-]
-ReadingRule = Annotated[
-    list[str] | None,
-    typer.Option(metavar="RULE=CHOICE", help="A rule for reading the log, e.g. unsorted=sort."),
-]
-TooWide = Annotated[str | None, typer.Option(help="Jobs that fit no partition: reject or clip.")]
-Include = Annotated[
-    list[str] | None,
-    typer.Option("--include", metavar="NAME=V,...", help="Run this configuration of your own."),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(metavar="CONDITION", help="Never suggest runs that meet this condition."),
-]
-
-
-WarningAnswer = Annotated[
-    str | None, typer.Option(help="Answer to warnings: accept, ignore or wait.  [default: ignore]")
-]
 
 Report = Annotated[
     Path | None,
     typer.Option("--report", help="Path of the HTML report.", show_default=False),
 ]
 
+NONE: Final = "none"  # removes a term
 
-def sweep_tables(file: Path | None) -> dict[str, Any]:
+Tables = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingOption:
+    """Option that overrides a key of a sweep file; what is left out comes from the key's field.
+
+    Args:
+        path: the key, such as ``cost.limit``.
+        words: help of an option that has a form of its own, such as ``NAME=VALUE``.
+        form: type of such an option.
+        more: sentence after the meaning of the field.
+        flag: name of the option; its name in `OPTIONS` if empty.
+        kind: application of the key.
+        removable: whether the value ``none`` removes the key.
+        merge: puts the value into settings tables; by default it replaces the key's value.
+    """
+
+    path: str
+    words: str = ""
+    form: Any = None
+    metavar: str | None = None
+    more: str = ""
+    flag: str = ""
+    kind: str = ""
+    removable: bool = False
+    merge: Callable[[Tables, Any], None] | None = None
+
+    def form_of(self) -> Any:
+        """Return the type of the option's value: that of its field, or text if removable."""
+        return self.form or (str if self.removable else _form(self._schema))
+
+    def info(self, name: str, *, is_change: bool = False) -> Any:
+        """Return what Typer needs to make the option; a change has no default."""
+        flag = f"--{self.flag or name.replace('_', '-')}"
+        flags = f"{flag}/--no-{flag[2:]}" if self.form_of() is bool else flag
+        metavar = self.metavar or _METAVARS.get(self._schema.get("format", ""))
+        help_text = self.words or self._help(is_change)
+        return typer.Option(flags, help=help_text, metavar=metavar, show_default=False)
+
+    def replace_in(self, tables: Tables, name: str, value: Any) -> None:
+        """Set the key to the value of the option ``name``, or remove it; raises SettingsError."""
+        table, key = _table_of(tables, self.path), self.path.rpartition(".")[2]
+        if self.removable and value.strip().lower() == NONE:
+            table.pop(key, None)
+        elif self.removable and _form(self._schema) in (int, float):
+            table[key] = number_of(f"--{name.replace('_', '-')}", value)
+        else:
+            table[key] = value
+
+    @property
+    def _schema(self) -> Mapping[str, Any]:
+        return field_schema(SweepSettings, self.path, self.kind)
+
+    def _help(self, is_change: bool) -> str:
+        schema = self._schema
+        key = field_at(SweepSettings, self.path, self.kind)
+        text = (key.description or "").replace("`", "")
+        if choices := schema.get("enum"):
+            text = f"{text.rstrip('.')}: {', '.join(choices[:-1])} or {choices[-1]}."
+        if key.examples and schema.get("format") == TIME:
+            text += f" For example {key.examples[0]}."
+        default = "" if is_change else default_words(dict(schema))
+        shown = f"  [default: {default}]" if default not in ("", "false") else ""
+        return f"{text}{' ' if self.more else ''}{self.more}{shown}"
+
+
+_METAVARS = {TIME: "TIME", SIZE: "SIZE"}
+_FORMS = {"integer": int, "number": float, "boolean": bool, "array": list[str]}
+
+
+def _form(schema: Mapping[str, Any]) -> Any:
+    return str if "format" in schema else _FORMS.get(schema.get("type", ""), str)
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Values of the options that a person has set, by their name in `OPTIONS`."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+    def lay_over(self, tables: Tables) -> None:
+        """Merge the options into the settings tables of a sweep file, overriding them.
+
+        Raises SettingsError if an option cannot be read, or two contradict each other.
+        """
+        if {"log", "table"} <= self.values.keys():
+            raise SettingsError("give --log or --table, not both")
+        for name, option in OPTIONS.items():
+            if name not in self.values:
+                continue
+            value = self.values[name]
+            if option.merge is not None:
+                option.merge(tables, value)
+            else:
+                option.replace_in(tables, name, value)
+        if "cost" in tables and not tables["cost"]:
+            del tables["cost"]
+
+
+NO_OVERRIDES = Overrides()
+
+
+def setting_options(
+    *names: str, is_change: bool = False
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command these options of `OPTIONS` in place of its parameter ``overrides``.
+
+    ``is_change`` is for an experiment that has the settings already, so that no default is shown.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        signature = inspect.signature(command, eval_str=True)
+        parameters: dict[str, inspect.Parameter] = {}
+        for parameter in signature.parameters.values():
+            if parameter.name != "overrides":
+                parameters[parameter.name] = parameter.replace(kind=parameter.KEYWORD_ONLY)
+                continue
+            for name in names:
+                info = OPTIONS[name].info(name, is_change=is_change)
+                annotated: Any = Annotated
+                annotation = annotated[OPTIONS[name].form_of() | None, info]
+                parameters[name] = inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+                )
+
+        @wraps(command)
+        def wrapper(**arguments: Any) -> int:
+            values = {name: arguments.pop(name, None) for name in names}
+            overrides = {name: x for name, x in values.items() if x is not None and x != []}
+            return command(overrides=Overrides(overrides), **arguments)
+
+        wrapper.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+        wrapper.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=list(parameters.values())
+        )
+        return wrapper
+
+    return decorate
+
+
+def sweep_tables(file: Path | None) -> Tables:
     """Return the settings tables of a sweep file, or those of a testbed given by its name.
 
     Raises SettingsError if there is no such file, or it is not TOML.
@@ -132,82 +208,89 @@ def sweep_tables(file: Path | None) -> dict[str, Any]:
     return read_settings(file)
 
 
-def merge_options(
-    tables: dict[str, Any],
-    *,
-    log: Path | None,
-    table: Path | None,
-    first: int | None,
-    procs: str | None,
-    order: str | None,
-    backfill: str | None,
-    levels: list[str],
-    preset: str | None,
-    policy_options: list[str],
-    reading: list[str],
-    too_wide: str | None,
-    exclude: list[str],
-    strategy: str | None,
-    options: list[str] | None = None,
-    also: str | None = None,
-    **top: Any,
-) -> None:
-    """Merge command-line options into the settings tables of a sweep file, overriding them.
+def overridden_sweep(file: Path | None, overrides: Overrides) -> tuple[Tables, SweepSettings]:
+    """Return the tables and the settings of a sweep file with the options of a command.
 
-    Raises SettingsError if an option cannot be read, or two contradict each other.
+    Raises SettingsError, which names the file if it is wrong by itself, else the options.
     """
-    tables.update({name: value for name, value in top.items() if value is not None})
-    tables.setdefault("exclude", [])
-    tables["exclude"] = [*tables["exclude"], *exclude]
-    if log is not None and table is not None:
-        raise SettingsError("give --log or --table, not both")
-    application = tables.setdefault("application", {})
-    if table is not None:
-        tables["application"] = application = {"kind": "lookup", "table": str(table)}
-    if log is not None:
-        application["log"] = str(log)
-    if preset in PRESETS:
-        tables["preset"], preset = preset, None
-        for name in ("strategy", "warning_policy"):  # an option overrides the file
-            tables.pop(name, None)
-    plain = {"preset": preset, "first": first, "too_wide": too_wide}
-    application.update({name: value for name, value in plain.items() if value is not None})
-    _lists(application, procs=procs, order=order, backfill=backfill)
-    for name, values in pairs(levels, "--levels", "small_procs=0,16,32"):
-        _set_levels(tables, application, name, values_of(values))
-    for name, value in pairs(policy_options, "--policy-option", "depth=8"):
-        application.setdefault("options", {})[name] = _value(value)
-    for rule, choice in pairs(reading, "--reading", "unsorted=sort"):
-        application.setdefault("reading", {})[rule] = choice
-    if also is not None:
-        goal, _, measure = also.strip().partition(" ")
-        if goal not in get_args(Goal) or not measure.strip():
-            raise SettingsError(
-                f"--also '{also}' is not of the form 'minimise MEASURE' or 'maximise MEASURE'"
-            )
-        second_table = {"second": measure.strip(), "second_goal": goal}
-        tables["objective"] = {**tables.get("objective", {}), **second_table}
-    strategy_table = tables.setdefault("strategy", {})
-    if strategy is not None:
-        strategy_table["name"] = strategy
-    if options:
-        entry = strategy_entry(strategy_table.get("name", DEFAULT_STRATEGY))
-        strategy_table.update(strategy_options(entry, options))
+    tables = sweep_tables(file)
+    settings = check_settings(tables, str(file) if file is not None else "options")
+    if not overrides:
+        return tables, settings
+    overrides.lay_over(tables)
+    return tables, check_settings(tables, "the options")
+
+
+def _table_of(tables: Tables, path: str) -> Tables:
+    """Return the table that has the key of a path, made if there is none."""
+    for name in path.split(".")[:-1]:
+        tables[name] = tables = dict(tables.get(name, {}))
+    return tables
+
+
+def _application(tables: Tables) -> Tables:
+    return _table_of(tables, "application.")
+
+
+def _set_table(tables: Tables, path: Path) -> None:
+    tables["application"] = {"kind": "lookup", "table": str(path)}
+
+
+def _set_log(tables: Tables, path: Path) -> None:
+    _application(tables)["log"] = str(path)
+
+
+def _set_procs(tables: Tables, text: str) -> None:
+    sizes = values_of(text)
+    if not sizes or not all(type(size) is int for size in sizes):
+        raise SettingsError(f"--procs must be a whole number or a list of them, not '{text}'")
+    application = _application(tables)
+    application["procs"] = sizes[0]
+    if len(sizes) > 1:
+        application["levels"] = {**application.get("levels", {}), "procs": sizes}
+
+
+def _policies(name: str) -> Callable[[Tables, str], None]:
+    """Return the merging of current policies: several are levels, the current one first."""
+
+    def merge(tables: Tables, text: str) -> None:
+        choices = values_of(text)
+        if not choices:
+            raise SettingsError(f"--{name} is empty; give one name or several, separated by commas")
+        application = _application(tables)
+        application["baseline"] = {**application.get("baseline", {}), name: choices[0]}
+        if len(choices) > 1:
+            application["levels"] = {**application.get("levels", {}), name: choices}
+
+    return merge
+
+
+def _set_preset(tables: Tables, name: str) -> None:
+    if name not in PRESETS:
+        _application(tables)["preset"] = name
+        return
+    tables["preset"] = name
+    for table in ("strategy", "warning_policy"):  # an option overrides the file
+        tables.pop(table, None)
 
 
 HAVE_LEVELS = ("scheduling", "ai_platform", "placement")  # Kinds with a table application.levels
 
 
-def _set_levels(
-    tables: dict[str, Any], application: dict[str, Any], name: str, values: list[Level]
-) -> None:
-    """Set the levels of a parameter of the application, or replace those of ``[[parameters]]``.
+def _set_levels(tables: Tables, texts: list[str]) -> None:
+    """Set levels of parameters of the application, or replace those of ``[[parameters]]``.
 
     Raises SettingsError if a program of the user has no such parameter.
     """
-    if kind_of(application) in HAVE_LEVELS:
-        application.setdefault("levels", {})[name] = values
-        return
+    for name, text in pairs(texts, "--levels", "small_procs=0,16,32"):
+        application = _application(tables)
+        if kind_of(application) in HAVE_LEVELS:
+            application["levels"] = {**application.get("levels", {}), name: values_of(text)}
+        else:
+            _replace_levels(tables, name, values_of(text))
+
+
+def _replace_levels(tables: Tables, name: str, values: list[Level]) -> None:
     parameters = [dict(entry) for entry in tables.get("parameters", []) if isinstance(entry, dict)]
     names = [str(entry.get("name")) for entry in parameters]
     if name not in names:
@@ -218,6 +301,172 @@ def _set_levels(
         entry.pop(form, None)
     entry["levels"] = values
     tables["parameters"] = parameters
+
+
+def _pairs_into(path: str, flag: str, example: str) -> Callable[[Tables, list[str]], None]:
+    """Return the merging of ``NAME=VALUE`` texts into the table at a path."""
+
+    def merge(tables: Tables, texts: list[str]) -> None:
+        table = _table_of(tables, f"{path}.")
+        read = str if path.endswith("reading") else _value
+        table.update({name: read(value) for name, value in pairs(texts, flag, example)})
+
+    return merge
+
+
+def _extend_exclude(tables: Tables, conditions: list[str]) -> None:
+    tables["exclude"] = [*tables.get("exclude", []), *conditions]
+
+
+def _set_second(tables: Tables, text: str) -> None:
+    goal, _, measure = text.strip().partition(" ")
+    if goal not in get_args(Goal) or not measure.strip():
+        raise SettingsError(
+            f"--also '{text}' is not of the form 'minimise MEASURE' or 'maximise MEASURE'"
+        )
+    _table_of(tables, "objective.").update(second=measure.strip(), second_goal=goal)
+
+
+def _set_strategy_options(tables: Tables, texts: list[str]) -> None:
+    table = _table_of(tables, "strategy.")
+    entry = strategy_entry(table.get("name", DEFAULT_STRATEGY))
+    table.update(strategy_options(entry, texts))
+
+
+def _set_executor(tables: Tables, text: str) -> None:
+    tables["executor"] = executor_table(tables.get("executor"), text)
+
+
+def _set_price(tables: Tables, text: str) -> None:
+    """Set a price of runs in place of a measure that is the cost."""
+    cost = _table_of(tables, "cost.")
+    cost.pop("measure", None)
+    cost["per_hour"] = number_of("--cost-per-hour", text)
+
+
+def _set_cost_measure(tables: Tables, name: str) -> None:
+    """Set a measure that is the cost in place of a price."""
+    cost = _table_of(tables, "cost.")
+    for key in ("per_hour", "resources"):
+        cost.pop(key, None)
+    cost["measure"] = name
+
+
+def _hook(name: str) -> Callable[[Tables, str], None]:
+    def merge(tables: Tables, text: str) -> None:
+        _table_of(tables, "hooks.")[name] = _argv(text, f"--{name.replace('_', '-')}")
+
+    return merge
+
+
+def _set_results(tables: Tables, paths: list[Path]) -> None:
+    tables["results"] = [str(path) for path in paths]
+
+
+OPTIONS: Mapping[str, SettingOption] = {
+    "table": SettingOption("application.table", form=Path, kind="lookup", merge=_set_table),
+    "log": SettingOption("application.log", form=Path, merge=_set_log),
+    "first": SettingOption("application.first"),
+    "procs": SettingOption(
+        "application.procs", form=str, more="A list makes them a parameter.", merge=_set_procs
+    ),
+    "order": SettingOption(
+        "application.baseline.order",
+        more="A list (current first) makes it a parameter.", merge=_policies("order"),
+    ),
+    "backfill": SettingOption(
+        "application.baseline.backfill",
+        more="A list (current first) makes it a parameter.", merge=_policies("backfill"),
+    ),
+    "preset": SettingOption(
+        "application.preset",
+        words=f"Parameters to vary: {', '.join(preset.name for preset in presets())}"
+        f"  [default: {DEFAULT_PRESET}]; or copper: the paper's loop.",
+        merge=_set_preset,
+    ),
+    "levels": SettingOption(
+        "application.levels", words="Levels of one parameter.", form=list[str],
+        metavar="NAME=V,V,...", merge=_set_levels,
+    ),
+    "policy_option": SettingOption(
+        "application.options", form=list[str], metavar="NAME=VALUE",
+        words="Option of the order or the backfill in every run, e.g. depth=8.",
+        merge=_pairs_into("application.options", "--policy-option", "depth=8"),
+    ),
+    "reading": SettingOption(
+        "application.reading", form=list[str], metavar="RULE=CHOICE",
+        words="A rule for reading the log, e.g. unsorted=sort.",
+        merge=_pairs_into("application.reading", "--reading", "unsorted=sort"),
+    ),
+    "too_wide": SettingOption("application.too_wide"),
+    "exclude": SettingOption(
+        "exclude", words="Never suggest runs that meet this condition.", metavar="CONDITION",
+        merge=_extend_exclude,
+    ),
+    "runs": SettingOption("runs", metavar="N", removable=True),
+    "initial": SettingOption("initial"),
+    "batch": SettingOption("batch"),
+    "strategy": SettingOption("strategy.name"),
+    "option": SettingOption(
+        "strategy", words="An option of the strategy, e.g. beta=0.9.", form=list[str],
+        metavar="NAME=VALUE", merge=_set_strategy_options,
+    ),
+    "also": SettingOption("objective.second", metavar="'minimise MEASURE'", merge=_set_second),
+    "seed": SettingOption("seed"),
+    "workers": SettingOption("workers"),
+    "executor": SettingOption(
+        "executor", metavar="NAME[=WHERE]", form=str,
+        words="Where to execute runs: serial, process_pool, slurm (cluster jobs), dask (its own "
+        "workers), dask=tcp://HOST:PORT (workers of a scheduler) or dask=slurm (dask workers "
+        "in cluster jobs).",
+        merge=_set_executor,
+    ),
+    "cores": SettingOption("environment.cores"),
+    "memory": SettingOption("environment.memory"),
+    "deadline": SettingOption("deadline", removable=True),
+    "goal": SettingOption("goal", metavar="VALUE", removable=True),
+    "at_goal": SettingOption("at_goal"),
+    "keep_going": SettingOption("keep_going"),
+    "run_limit": SettingOption("run_limit", removable=True),
+    "cost_limit": SettingOption("cost.limit", metavar="COST", removable=True),
+    "cost_per_hour": SettingOption("cost.per_hour", metavar="COST", form=str, merge=_set_price),
+    "cost_resources": SettingOption("cost.resources", metavar="NAME", removable=True),
+    "cost_measure": SettingOption("cost.measure", metavar="NAME", merge=_set_cost_measure),
+    "cost_unit": SettingOption("cost.unit", metavar="UNIT"),
+    "exploitation": SettingOption("exploitation"),
+    "warnings": SettingOption("warnings"),
+    "results": SettingOption("results", form=list[Path], merge=_set_results),
+    "replicates": SettingOption("replicates"),
+    "name": SettingOption("name"),
+    "on_warning": SettingOption(
+        "hooks.on_warning", form=str, metavar="COMMAND", merge=_hook("on_warning")
+    ),
+    "on_finish": SettingOption(
+        "hooks.on_finish", form=str, metavar="COMMAND", merge=_hook("on_finish")
+    ),
+    "on_failure": SettingOption(
+        "hooks.on_failure", form=str, metavar="COMMAND", merge=_hook("on_failure")
+    ),
+    "hook_timeout": SettingOption("hooks.timeout"),
+}  # fmt: skip
+"""Options by name, in the order in which they are merged."""
+
+APPLICATION_OPTIONS = (
+    "log", "table", "first", "procs", "order", "backfill", "preset", "levels", "policy_option",
+    "reading", "too_wide", "exclude",
+)  # fmt: skip
+SLA_OPTIONS = (
+    "runs", "deadline", "goal", "at_goal", "keep_going", "run_limit", "cost_limit",
+    "cost_per_hour", "cost_resources", "cost_measure", "cost_unit",
+)  # fmt: skip
+
+Include = Annotated[
+    list[str] | None,
+    typer.Option("--include", metavar="NAME=V,...", help="Run this configuration of your own."),
+]
+Levels = Annotated[list[str] | None, OPTIONS["levels"].info("levels")]
+FirstJobs = Annotated[int | None, OPTIONS["first"].info("first")]
+ReadingRule = Annotated[list[str] | None, OPTIONS["reading"].info("reading")]
 
 
 def strategy_options(entry: StrategyEntry, texts: list[str]) -> dict[str, OptionValue]:
@@ -237,121 +486,14 @@ def _option(entry: StrategyEntry, name: str, value: str) -> OptionValue:
     return value if number is None else number
 
 
-def _lists(
-    application: dict[str, Any], *, procs: str | None, order: str | None, backfill: str | None
-) -> None:
-    """Put fixed values or parameters into the table: several values are levels, baseline first."""
-    if procs is not None:
-        sizes = values_of(procs)
-        if not sizes or not all(type(size) is int for size in sizes):
-            raise SettingsError(f"--procs must be a whole number or a list of them, not '{procs}'")
-        application["procs"] = sizes[0]
-        if len(sizes) > 1:
-            application.setdefault("levels", {})["procs"] = sizes
-    for name, text in (("order", order), ("backfill", backfill)):
-        if text is None:
-            continue
-        choices = values_of(text)
-        if not choices:
-            raise SettingsError(f"--{name} is empty; give one name or several, separated by commas")
-        application["baseline"] = {**application.get("baseline", {}), name: choices[0]}
-        if len(choices) > 1:
-            application.setdefault("levels", {})[name] = choices
-
-
-def first_configurations(built: BuiltSweep, texts: list[str]) -> tuple[dict[str, Level], ...]:
-    """Return the user's first configurations from the sweep file and from ``--include``.
-
-    A parameter without a value takes that of the baseline, if there is one. The baseline itself
-    is left out, because it runs anyway.
-
-    Raises:
-        SettingsError: not of the form name=value,...
-        StrategyError: a value outside the space.
-    """
-    defaults = dict(built.application.baseline or {})
-    requested = [{**defaults, **values} for values in built.settings.run]
-    requested += [{**defaults, **_included(built.space, text)} for text in texts]
-    baseline = built.application.baseline
-    origins = {} if baseline is None else {built.space.from_values(baseline): "current"}
-    first_runs = []
-    for values in requested:
-        configuration = built.space.from_values(values)
-        built.space.check(configuration)
-        if origins.get(configuration) == "yours":
-            text = ", ".join(f"{name}={value}" for name, value in values.items())
-            raise SettingsError(f"{text} is included twice; include each configuration once")
-        if configuration not in origins:
-            first_runs.append(values)
-        origins.setdefault(configuration, "yours")
-    needed = len(first_runs) + (baseline is not None)
-    budget = built.settings.max_runs
-    if budget is not None and needed > budget:
-        raise SettingsError(
-            f"the current and your own configurations need {needed} runs, but the budget is "
-            f"{budget}; raise --runs or include fewer"
-        )
-    return tuple(first_runs)
-
-
-def further_configurations(
-    experiment: Experiment, texts: list[str]
-) -> tuple[dict[str, Level], ...]:
-    """Return the user's ``--include`` configurations for a running experiment.
-
-    A parameter without a value takes that of the baseline, if there is one.
-
-    Raises:
-        SettingsError: not of the form name=value,..., or submitted before.
-        StrategyError: a value outside the space, a closed level or an excluded combination.
-    """
-    space, baseline = experiment.space, experiment.opened.baseline
-    run_ids = {run.configuration: run.id for run in experiment.runs}
-    new_runs = []
-    for text in texts:
-        values = {**(space.values(baseline) if baseline else {}), **_included(space, text)}
-        configuration = space.from_values(values)
-        space.check(configuration)
-        if configuration in run_ids:
-            raise SettingsError(
-                f"--include '{text}' is already run {run_ids[configuration]}; leave it out"
-            )
-        run_ids[configuration] = len(run_ids) + 1
-        new_runs.append(values)
-    return tuple(new_runs)
-
-
-def _included(space: ParameterSpace, text: str) -> dict[str, Level]:
-    levels: dict[str, Level] = {}
-    for part in text.split(","):
-        name, value = pair(part, "--include", "small_procs=16,small_max_procs=8")
-        levels[name] = space.parse_value(name, value)
-    return levels
-
-
-def results_of(session: Session, built: BuiltSweep) -> list[Result]:
-    """Return the results of another experiment whose values fit into a sweep's space.
-
-    Raises SettingsError if none fits, because parameters or levels differ.
-    """
-    experiment = session.experiment
-    results: list[Result] = []
-    for run in experiment.runs:
-        if run.outcome is None:
-            continue
-        values = experiment.space.values(run.configuration)
-        try:
-            built.space.from_values(values)
-            built.objective.assess(run.outcome.measures)
-        except (StrategyError, ObjectiveError):
-            continue
-        results.append((values, run.outcome.measures))
-    if not results:
-        raise SettingsError(
-            f"no result of experiment '{session.id}' fits this sweep: its parameters, levels or "
-            "measures differ"
-        )
-    return results
+def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
+    """Return the ``[executor]`` settings table, changed by the ``--executor`` option."""
+    name, _, where = text.partition("=")
+    base = dict(table) if table is not None and table.get("kind") == name else {}
+    if not where:
+        return {**base, "kind": name}
+    replaced, key = (("address",), "system") if where == "slurm" else (OF_SYSTEM, "address")
+    return {**{k: base[k] for k in base if k not in replaced}, "kind": name, key: where}
 
 
 def pair(text: str, option: str, example: str) -> tuple[str, str]:
@@ -422,278 +564,12 @@ def policy_options(texts: list[str]) -> dict[str, float]:
     return options
 
 
-def executor_table(table: dict[str, Any] | None, text: str) -> dict[str, Any]:
-    """Return the ``[executor]`` settings table, changed by the ``--executor`` option."""
-    name, _, where = text.partition("=")
-    base = dict(table) if table is not None and table.get("kind") == name else {}
-    if not where:
-        return {**base, "kind": name}
-    replaced, key = (("address",), "system") if where == "slurm" else (OF_SYSTEM, "address")
-    return {**{k: base[k] for k in base if k not in replaced}, "kind": name, key: where}
-
-
-def environment_table(
-    table: dict[str, Any] | None, cores: int | None, memory: str | None
-) -> dict[str, Any]:
-    """Return the ``[environment]`` settings table with ``cores`` and ``memory`` merged in."""
-    options = {"cores": cores, "memory": memory}
-    return {
-        **(table or {}),
-        **{name: value for name, value in options.items() if value is not None},
-    }
-
-
-NONE: Final = "none"  # removes a term
-
-Deadline = Annotated[
-    str | None,
-    typer.Option(help="Deadline of all runs, as time from now, e.g. 30m.", metavar="TIME"),
-]
-GoalOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Target value of the objective; reaching it ends the sweep.", metavar="VALUE"
-    ),
-]
-AtGoal = Annotated[str | None, typer.Option(help="At the goal: stop or go_on.  [default: stop]")]
-KeepGoing = Annotated[
-    bool | None,
-    typer.Option(
-        "--keep-going/--no-keep-going",
-        help="Go on although the current configuration, or each of the first 3 runs, fails.",
-        show_default=False,
-    ),
-]
-RunLimit = Annotated[
-    str | None,
-    typer.Option(help="Time limit of a single run, e.g. 10m; a longer run fails.", metavar="TIME"),
-]
-CostLimit = Annotated[str | None, typer.Option(help="Maximum cost of all runs.", metavar="COST")]
-CostPerHour = Annotated[str | None, typer.Option(help="Price of an hour of a run.", metavar="COST")]
-CostResources = Annotated[
-    str | None,
-    typer.Option(help="Parameter or measure that multiplies the price of an hour.", metavar="NAME"),
-]
-CostMeasure = Annotated[
-    str | None,
-    typer.Option(help="Measure to use as the cost of a run, instead of a price.", metavar="NAME"),
-]
-CostUnit = Annotated[str | None, typer.Option(help="Unit of the cost, e.g. EUR.", metavar="UNIT")]
-
-
-@dataclass(frozen=True, slots=True)
-class SlaOptions:
-    """Texts of the command-line options for the SLA; None for an option that is not given."""
-
-    runs: str | None = None
-    deadline: str | None = None
-    goal: str | None = None
-    at_goal: str | None = None
-    run_limit: str | None = None
-    cost_limit: str | None = None
-    cost_per_hour: str | None = None
-    cost_resources: str | None = None
-    cost_measure: str | None = None
-    cost_unit: str | None = None
-    keep_going: bool | None = None
-
-    @property
-    def is_given(self) -> bool:
-        """Whether any SLA option is given."""
-        return self != SlaOptions()
-
-    def tables(self) -> dict[str, Any]:
-        """Return the options as settings tables, without the terms that ``none`` removes.
-
-        Raises SettingsError for an invalid number.
-        """
-        top = {
-            "runs": _number("--runs", self.runs),
-            "deadline": _unless_none(self.deadline),
-            "goal": _number("--goal", self.goal),
-            "at_goal": self.at_goal,
-            "keep_going": self.keep_going,
-            "run_limit": _unless_none(self.run_limit),
-        }
-        cost = {
-            "limit": _number("--cost-limit", self.cost_limit),
-            "per_hour": _number("--cost-per-hour", self.cost_per_hour),
-            "resources": _unless_none(self.cost_resources),
-            "measure": self.cost_measure,
-            "unit": self.cost_unit,
-        }
-        file_tables: dict[str, Any] = {
-            name: value for name, value in top.items() if value is not None
-        }
-        if any(value is not None for value in cost.values()):
-            file_tables["cost"] = {name: value for name, value in cost.items() if value is not None}
-        return file_tables
-
-    def laid_over(self, tables: dict[str, Any]) -> None:
-        """Merge the options into the settings tables of a sweep file, overriding them.
-
-        A cost measure replaces a price, and vice versa. Raises SettingsError for an invalid number.
-        """
-        options = self.tables()
-        cost = options.pop("cost", {})
-        tables.update(options)
-        for name in ("deadline", "goal", "run_limit"):
-            if _is_none(getattr(self, name)):
-                tables.pop(name, None)
-        present = dict(tables.get("cost", {}))
-        for name in ("limit", "resources"):
-            if _is_none(getattr(self, f"cost_{name}")):
-                present.pop(name, None)
-        if not cost and not present:
-            return
-        if "measure" in cost:
-            present = {k: v for k, v in present.items() if k not in ("per_hour", "resources")}
-        if "per_hour" in cost:
-            present.pop("measure", None)
-        tables["cost"] = {**present, **cost}
-
-    def changed(self, sla: Sla, now_s: float) -> Sla:
-        """Return an SLA changed by the options, where the value ``none`` removes a term.
-
-        Raises SettingsError for an invalid term, or terms that contradict each other.
-        """
-        settings = check_settings(self.tables(), "the options")
-        terms: dict[str, Any] = {}
-        if self.runs is not None:
-            terms["max_runs"] = settings.runs
-        if self.deadline is not None:
-            terms["deadline_s"] = None if settings.deadline is None else now_s + settings.deadline
-        if self.goal is not None:
-            terms["goal"] = settings.goal
-        if self.at_goal is not None:
-            terms["at_goal"] = settings.at_goal
-        if self.keep_going is not None:
-            terms["keep_going"] = settings.keep_going
-        if self.run_limit is not None:
-            terms["run_limit_s"] = settings.run_limit
-        if self.cost_limit is not None:
-            terms["max_cost"] = None if settings.cost is None else settings.cost.limit
-        return replace(sla, **terms, tariff=self._tariff(sla.tariff))
-
-    def _tariff(self, present: Tariff | None) -> Tariff | None:
-        price = _number("--cost-per-hour", self.cost_per_hour)
-        resources, measure = self.cost_resources, self.cost_measure
-        if (price, resources, measure, self.cost_unit) == (None, None, None, None):
-            return present
-        unit = self.cost_unit if self.cost_unit is not None else present.unit if present else ""
-        if measure is not None or present is None:
-            return Tariff(unit, price, _unless_none(resources), measure)
-        if price is None and resources is None:
-            return replace(present, unit=unit)
-        per_hour = present.per_hour if price is None else price
-        by = present.resources if resources is None else _unless_none(resources)
-        return Tariff(unit, per_hour, by, None)
-
-
-def apply_sla(session: Session, terms: SlaOptions, now_s: float) -> None:
-    """Change the SLA of an experiment, and reopen the experiment if it is finished.
-
-    A refused change may have modified the session: try it on a copy first. Raises SettingsError
-    for an invalid term, or an SLA that leaves no run.
-    """
-    experiment = session.experiment
-    sla = terms.changed(experiment.sla, now_s)
-    if sla.tariff is not None:
-        check_tariff(
-            sla.tariff, experiment.space, experiment.known_measures, experiment.opened.application
-        )
-    used = experiment.n_charged
-    if sla.max_runs is not None and sla.max_runs <= used:
-        if terms.runs is not None:
-            raise SettingsError(
-                f"experiment '{session.id}' has used {used} runs; a budget of {sla.max_runs} "
-                "leaves none"
-            )
-        if experiment.finished is not None:
-            raise SettingsError(
-                f"experiment '{session.id}' is finished and has used its {used} runs; to continue, "
-                f"give it more, for example --runs {used + 10}"
-            )
-    was_finished = experiment.finished is not None
-    if was_finished:
-        session.reopen()
-    session.change_budget(sla)
-    reached = reached_goal(experiment)
-    if was_finished and reached is not None and sla.at_goal == "stop":
-        raise SettingsError(
-            f"{reached} of experiment '{session.id}' already; set a better goal (--goal), or "
-            "continue beyond it (--at-goal go_on)"
-        )
-    over = passed_limit(experiment, now_s)
-    if over is not None:
-        raise SettingsError(
-            f"with this SLA, experiment '{session.id}' has no run left: {over}; set a higher limit"
-        )
-
-
-def _is_none(text: str | None) -> bool:
-    return text is not None and text.strip().lower() == NONE
-
-
-def _unless_none(text: str | None) -> str | None:
-    return None if _is_none(text) else text
-
-
-def _number(option: str, text: str | None) -> float | None:
-    number_text = _unless_none(text)
-    return None if number_text is None else number_of(option, number_text)
-
-
 def number_of(option: str, text: str) -> float:
     """Parse the number given to an option. Raises SettingsError if it is invalid."""
     number = parse_number(text.strip())
     if number is None:
         raise SettingsError(f"{option} '{text}' is not a number; use a point for decimals")
     return number
-
-
-OnWarning = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COMMAND", help="Program to start when a warning is given.", show_default=False
-    ),
-]
-OnFinish = Annotated[
-    str | None,
-    typer.Option(metavar="COMMAND", help="Program to start when a sweep ends.", show_default=False),
-]
-OnFailure = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COMMAND",
-        help="Program to start when runs or the sweep fail.",
-        show_default=False,
-    ),
-]
-HookTimeout = Annotated[str | None, typer.Option(help="Time limit of a hook.  [default: 30s]")]
-
-
-def hook_tables(
-    tables: dict[str, Any],
-    on_warning: str | None,
-    on_finish: str | None,
-    on_failure: str | None,
-    timeout: str | None,
-) -> dict[str, Any] | None:
-    """Return the settings table of hooks with the options merged in, or None without hooks.
-
-    A program path in an option is relative to the current folder. Raises SettingsError if an
-    option cannot be split into a program and its arguments.
-    """
-    texts = {"on_warning": on_warning, "on_finish": on_finish, "on_failure": on_failure}
-    options: dict[str, Any] = {
-        name: _argv(text, f"--{name.replace('_', '-')}")
-        for name, text in texts.items()
-        if text is not None
-    }
-    if timeout is not None:
-        options["timeout"] = timeout
-    return {**tables.get("hooks", {}), **options} if options else None
 
 
 def _argv(text: str, option: str) -> list[str]:

@@ -31,7 +31,7 @@ from assistant.cli.experiment_view import (
     summary,
 )
 from assistant.client.remote_session import RemoteSession
-from assistant.config.snapshot import past_results, stored_settings
+from assistant.config.snapshot import past_results
 from assistant.config.sweep_file import BuiltSweep
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import Event, ExperimentOpened, WarningIssued
@@ -80,7 +80,7 @@ def resume_external_sweep(path: Path, opened: ExperimentOpened) -> RemoteSession
 
     Raises ExperimentError if a later experiment of its name is not finished either.
     """
-    session = _registered(path, stored_settings(opened), opened.name, {"resume": True})
+    session = _registered(path, dict(opened.recipe), opened.name, {"resume": True})
     if session.id != opened.experiment_id:
         raise ExperimentError(
             f"the external client would continue '{session.id}', a later experiment with the name "

@@ -73,7 +73,7 @@ class ParameterSettings(StrictModel):
         "`{low, high, count, integer}`: levels with a constant ratio.", None
     )
     kind: Literal["ordinal", "nominal"] | None = setting(
-        "Numbers are `ordinal` and texts `nominal` if left out.", None
+        "Kind of the levels.", None, usual="numbers are ordinal, texts nominal"
     )
     unit: str = setting("Unit of the levels, for people.", "", title="Unit")
     description: str = setting(
@@ -170,26 +170,25 @@ class CommandSettings(StrictModel):
         'Patterns of variables that it gets of your environment, such as `"CUDA_*"`.', []
     )
     limit: DurationS | None = setting(
-        "Wall-clock time of a run; none if left out.", None, title="Stop a run after", example="1m"
+        "Wall-clock time of a run.", None, title="Stop a run after", example="1m", usual="none"
     )
     processes: Annotated[int, PROCESSES] = setting(
         "How many processes a run may have at once.", MOST_PROCESSES
     )
-    file_size: SizeBytes | None = setting(
-        "Largest file that it may write; no limit if left out.", None
-    )
+    file_size: SizeBytes | None = setting("Largest file that it may write.", None, usual="no limit")
     unused: bool = setting(
         "Allow a parameter that neither `command` nor `env` nor `stdin` mentions.",
         False,
         title="Allow parameters that the command does not use",
     )
     measures: MeasuresSettings | None = setting(
-        "How measures are read; the last line of stdout if left out.", None
+        "How measures are read.", None, usual="the last line of stdout"
     )
     noisy: bool | None = setting(
-        "Whether the same values give other results from run to run; unknown if left out.",
+        "Whether the same values give other results from run to run.",
         None,
         title="Results vary from run to run",
+        usual="unknown",
     )
     baseline: dict[str, LevelValue] | None = setting(
         "The current configuration, a value for every parameter.", None
@@ -231,14 +230,16 @@ class FunctionSettings(StrictModel):
         example="module:function",
     )
     folder: str = setting(
-        "Folder where the module is looked for; that of the file if left out.",
+        "Folder where the module is looked for.",
         "",
         title="Folder of the module",
+        usual="that of the file",
     )
     noisy: bool | None = setting(
-        "Whether the same values give other results from run to run; unknown if left out.",
+        "Whether the same values give other results from run to run.",
         None,
         title="Results vary from run to run",
+        usual="unknown",
     )
     baseline: dict[str, LevelValue] | None = setting(
         "The current configuration, a value for every parameter.", None
@@ -261,15 +262,16 @@ class RestSettings(StrictModel):
 
     kind: Literal["rest"] = setting("What a run executes.")
     url: str | None = setting(
-        "Address of the program that is called; if left out, the program asks for its runs.", None
+        "Address of the program that is called.", None, usual="the program asks for its runs"
     )
     limit: DurationS | None = setting(
-        "Wall-clock time of a run; none if left out.", None, title="Stop a run after", example="1m"
+        "Wall-clock time of a run.", None, title="Stop a run after", example="1m", usual="none"
     )
     noisy: bool | None = setting(
-        "Whether the same values give other results from run to run; unknown if left out.",
+        "Whether the same values give other results from run to run.",
         None,
         title="Results vary from run to run",
+        usual="unknown",
     )
     baseline: dict[str, LevelValue] | None = setting(
         "The current configuration, a value for every parameter.", None

@@ -6,6 +6,7 @@ line, the form of the browser, the JSON schema and the reference page read them 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from inspect import isclass
 from typing import Annotated, Any, get_args, get_origin
 
@@ -67,19 +68,34 @@ class StrictModel(BaseModel):
 
 
 def setting(
-    meaning: str, default: Any = ..., *, title: str = "", example: str = "", **bounds: Any
+    meaning: str,
+    default: Any = ...,
+    *,
+    usual: str = "",
+    title: str = "",
+    example: str = "",
+    **bounds: Any,
 ) -> Any:
     """Define a field of a settings table.
 
     Args:
         meaning: one or two sentences for the reference page and the help of the command line.
         default: value of a key that is left out; a required key has none.
+        usual: what a key that is left out means, where the default does not show it.
         title: label of the form field; none if the form does not show it.
         example: a value as a person types it.
         bounds: constraints of pydantic's ``Field``, such as ``ge`` and ``pattern``.
     """
     examples = [example] if example else None
-    return Field(default, description=meaning, title=title or None, examples=examples, **bounds)
+    more: dict[str, Any] | None = {USUAL: usual} if usual else None
+    return Field(
+        default, description=meaning, title=title or None, examples=examples,
+        json_schema_extra=more, **bounds,
+    )  # fmt: skip
+
+
+USUAL = "usual"
+"""Keyword of the JSON schema for the meaning of a key that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +164,46 @@ def model_at(root: type[BaseModel], location: tuple[int | str, ...]) -> type[Bas
 
 def field_at(root: type[BaseModel], path: str, kind: str = "") -> FieldInfo:
     """Return the field of a path such as ``cost.limit``; ``kind`` selects the application."""
+    model, name = _owner(root, path, kind)
+    return model.model_fields[name]
+
+
+def _owner(root: type[BaseModel], path: str, kind: str) -> tuple[type[BaseModel], str]:
     models: tuple[type[BaseModel], ...] = (root,)
     *tables, name = path.split(".")
     for table in tables:
         models = nested_models(models[0].model_fields[table].annotation)
         if len(models) > 1:
             models = tuple(model for model in models if _tag(model) == (kind or "scheduling"))
-    return models[0].model_fields[name]
+    return models[0], name
+
+
+def field_schema(root: type[BaseModel], path: str, kind: str = "") -> dict[str, Any]:
+    """Return the JSON schema of the field of a path, without the alternative null."""
+    model, name = _owner(root, path, kind)
+    described: dict[str, Any] = _schema_of(model)["properties"][name]
+    choices = [part for part in described.get("anyOf", ()) if part.get("type") != "null"]
+    return {**described, **choices[0]} if choices else described
+
+
+def default_words(described: dict[str, Any]) -> str:
+    """Return the default of a field in words, from its JSON schema; empty if it has none."""
+    default = described.get("default")
+    if USUAL in described:
+        return str(described[USUAL])
+    if default is None or default in ("", [], {}) or isinstance(default, dict):
+        return ""
+    if described.get("format") == TIME:
+        return next(
+            f"{default / seconds:g}{unit}" for unit, seconds in _UNITS.items()
+            if default % seconds == 0
+        )  # fmt: skip
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()

@@ -62,7 +62,7 @@ class ObjectiveSettings(StrictModel):
         "A second measure: find the trade-offs of both.", None, title="Second measure"
     )
     second_goal: Goal | None = setting(
-        "Direction of the second measure; `minimise` if left out.", None, title="Direction"
+        "Direction of the second measure.", None, title="Direction", usual="minimise"
     )
     constraints: list[ConstraintSettings] = setting("Bounds beside the application's own.", [])
     without: list[str] = setting(
@@ -158,7 +158,7 @@ class CostSettings(StrictModel):
     """Settings ``[cost]``: the price of a run, and the cost limit of all runs together."""
 
     limit: Annotated[float, COST] | None = setting(
-        "Maximum cost of all runs; without it the cost is only counted.", None, title="Cost limit"
+        "Maximum cost of all runs.", None, title="Cost limit", usual="the cost is only counted"
     )
     unit: str = setting("Unit of the cost, e.g. EUR or kWh.", "", title="Unit", example="EUR")
     per_hour: Annotated[float, COST] | None = setting(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from assistant.config.fields import SIZE, TIME, SettingsTable, settings_tables
+from assistant.config.fields import SIZE, TIME, USUAL, SettingsTable, default_words, settings_tables
 from assistant.config.sweep_file import IMPLIED_KINDS, SweepSettings
 
 _LARGE = 1e20
@@ -93,14 +93,10 @@ def _rows(table: SettingsTable) -> Iterator[str]:
     for key, field in table.model.model_fields.items():
         described = schema["properties"][key]
         required = key in schema.get("required", ())
-        default = "required" if required else _default(described.get("default"))
+        default = "required" if required else default_words(described)
+        if USUAL not in described and default and not required:
+            default = f"`{default}`"
         yield f"| `{key}` | {_type(described, schema)} | {default} | {field.description} |"
-
-
-def _default(value: Any) -> str:
-    if value is None or value in ("", [], {}) or isinstance(value, dict):
-        return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _type(described: dict[str, Any], schema: dict[str, Any]) -> str:

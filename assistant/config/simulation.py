@@ -95,7 +95,7 @@ class AiPlatformSettings(StrictModel):
     )
     wait_cost_per_h: Annotated[float, COST_PER_H] = setting("Cost of a pipeline that waits.", 0.5)
     statistics: str | None = setting(
-        "File of statistics fitted to your logs; published ones if left out.", None
+        "File of statistics fitted to your logs.", None, usual="published ones"
     )
 
     def build(self) -> AiPlatform:
@@ -121,14 +121,14 @@ class MachineSettings(StrictModel):
     cores: Annotated[int, CORES] = setting("Cores of each machine.")
     count: Annotated[int, MACHINES] = setting("Number of machines now.")
     counts: list[Annotated[int, MACHINE_COUNTS]] = setting(
-        "Levels of the number; it stays fixed if left out.", []
+        "Levels of the number.", [], usual="it stays fixed"
     )
     price_per_h: Annotated[float, COST_PER_H] = setting("Price of each machine.", 1.0)
     mem_gib: Annotated[float, GIBIBYTES] | None = setting(
-        "Memory of each machine; no limit if left out.", None
+        "Memory of each machine.", None, usual="no limit"
     )
     disk_gib: Annotated[float, GIBIBYTES] | None = setting(
-        "Disk of each machine; no limit if left out.", None
+        "Disk of each machine.", None, usual="no limit"
     )
     gpus: Annotated[int, GPUS] = setting("GPUs of each machine.", 0)
     gpu_model: str = setting("The label that pods may demand.", "")
@@ -182,7 +182,7 @@ class PlacementSettings(StrictModel):
         "Share of held processors that may exceed the existing ones.", 0.05, ge=0, le=1
     )
     wait_at_most: DurationS | None = setting(
-        "Bound on the wait of 95 % of the jobs; no bound if left out.", None
+        "Bound on the wait of 95 % of the jobs.", None, usual="no bound"
     )
 
     @model_validator(mode="after")
@@ -284,12 +284,13 @@ class FuturesSettings(StrictModel):
         "How a measure is aggregated over the futures.", "mean", title="Result of a run"
     )
     quantile: float | None = setting(
-        "With `quantile`: so large a share of the futures is no worse; 0.9 if left out.",
+        "With `quantile`: so large a share of the futures is no worse.",
         None,
         gt=0,
         le=1,
         title="Share of futures no worse",
         example="0.9",
+        usual="0.9",
     )
     anew: bool = setting("Every run draws futures of its own.", False)
 
@@ -353,13 +354,14 @@ class SchedulingSettings(StrictModel):
     kind: Literal["scheduling"] = setting("What a run executes.", "scheduling")
     preset: str = setting("The question, which opens parameters.", DEFAULT_PRESET, title="Question")
     log: str | None = setting(
-        "Job log (SWF, also .gz) to simulate; the built-in one if left out.",
+        "Job log (SWF, also .gz) to simulate.",
         None,
         title="Path of the log",
         example="logs/your.swf.gz",
+        usual="the built-in one",
     )
     first: Annotated[int, RUNS] | None = setting(
-        "Use only the first jobs.", None, title="Number of jobs to read"
+        "Use only the first N jobs.", None, title="Number of jobs to read"
     )
     procs: int | None = setting(
         "Processors of the cluster, if the log does not contain them.",
@@ -396,10 +398,10 @@ class SchedulingSettings(StrictModel):
         "With `kill`: time after its request at which a job is killed.", None
     )
     split: bool | None = setting(
-        "Open the paper's partition for small jobs; as the preset has it if left out.", None
+        "Open the paper's partition for small jobs.", None, usual="as the preset has it"
     )
     options: dict[str, LevelValue] = setting("Options of policies, by name.", {})
-    allocation: Allocation | None = setting("What a job is given; processors if left out.", None)
+    allocation: Allocation | None = setting("What a job is given.", None, usual="processors")
     machine_procs: int | None = setting("Processors of each machine.", None, ge=1, le=10**12)
     futures: FuturesSettings | None = setting(
         "Generated workloads on which each run is evaluated.", None

@@ -102,10 +102,12 @@ def _result(
     return values, measures
 
 
-def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Session:
+def open_sweep(
+    built: BuiltSweep, store: Store, name: str, made_from: Mapping[str, Any] | None = None
+) -> Session:
     """Create the experiment of a built sweep in a store, and return its session.
 
-    ``name`` is for a sweep without one. ``made_from`` is its `config_snapshot`, for resuming; empty
+    ``name`` is for a sweep without one. ``made_from`` is its `config_snapshot`, for resuming; None
     if it shall not be resumed.
     Raises AssistantError or StrategyError for invalid settings, and stores nothing then.
     """
@@ -125,7 +127,7 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
         workers=settings.workers,
         seed=settings.seed,
         version=version(),
-        recipe=made_from,
+        recipe=made_from or {},
         facts=computing_facts(settings.place, settings.workers),
     )
     if settings.plan:
@@ -135,8 +137,8 @@ def open_sweep(built: BuiltSweep, store: Store, name: str, made_from: str) -> Se
 
 def config_snapshot(
     tables: Mapping[str, Any], configurations: Sequence[Mapping[str, Level]]
-) -> str:
-    """Return the settings of a sweep as JSON with absolute paths, for rebuilding the sweep."""
+) -> dict[str, Any]:
+    """Return the settings tables of a sweep with absolute paths, as an event log stores them."""
     application = dict(tables.get("application", {}))
     for key in (*FILES_NAMED, "cwd", "folder"):
         if isinstance(application.get(key), str):
@@ -152,7 +154,8 @@ def config_snapshot(
         "application": application,
         "results": results,
     }
-    return json.dumps(snapshot, allow_nan=False)
+    stored: dict[str, Any] = json.loads(json.dumps(snapshot, allow_nan=False))
+    return stored
 
 
 def past_results(built: BuiltSweep) -> tuple[Result, ...]:
@@ -216,7 +219,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
     """Rebuild a stored experiment's sweep from its settings; the errors are those of `rebuild`."""
-    built = build_sweep(check_settings(stored_settings(opened), opened.experiment_id))
+    built = build_sweep(check_settings(opened.recipe, opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
             f"the log, table or program of experiment '{opened.experiment_id}' has changed, and "
@@ -236,35 +239,9 @@ def _drawn_from(facts: Iterable[Fact]) -> str | None:
     return next((fact.text for fact in facts if fact.label in labels), None)
 
 
-_RENAMED_KEYS = (
-    ("", "advice", "warnings"),
-    ("", "watch", "warning_policy"),
-    ("application", "today", "baseline"),
-    ("application.futures", "judge", "aggregate"),
-)
-"""Keys that an older version stored: the path of their table, the old and the present name."""
-
-
-def stored_settings(opened: ExperimentOpened) -> dict[str, Any]:
-    """Return a stored experiment's settings tables, with the keys of older versions renamed.
-
-    Raises ValueError or RecursionError if they are no JSON.
-    """
-    tables: dict[str, Any] = json.loads(opened.recipe)
-    for path, old, new in _RENAMED_KEYS:
-        table: Any = tables
-        for name in filter(None, path.split(".")):
-            table = table.get(name) if isinstance(table, dict) else None
-        if isinstance(table, dict) and old in table:
-            table[new] = table.pop(old)
-    return tables
-
-
 def job_log(opened: ExperimentOpened) -> str | None:
     """Return the path of the job log that an experiment simulates, or None without a log."""
-    if not opened.recipe:
-        return None
-    log = stored_settings(opened).get("application", {}).get("log")
+    log = opened.recipe.get("application", {}).get("log")
     return log if isinstance(log, str) else None
 
 
@@ -273,7 +250,7 @@ def stored_hooks(experiment: Experiment) -> HookCommands:
     opened = experiment.opened
     if not opened.recipe:
         return HookCommands()
-    return check_settings(stored_settings(opened), opened.experiment_id).hooks.build()
+    return check_settings(opened.recipe, opened.experiment_id).hooks.build()
 
 
 def version() -> str:

@@ -109,7 +109,7 @@ class StrategySettings(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str = setting("Name of the strategy; its options stand beside it.", DEFAULT_STRATEGY)
+    name: str = setting("Strategy of the sweep.", DEFAULT_STRATEGY)
 
     @property
     def options(self) -> dict[str, Level]:
@@ -137,7 +137,7 @@ class WarningPolicySettings(StrictModel):
         "A value at least this good, for `threshold`.", None
     )
     eps: Annotated[float, RADIUS] | None = setting(
-        "Radius of DBSCAN, in level steps; 1.5 if left out.", None
+        "Radius of DBSCAN, in level steps.", None, usual="1.5"
     )
     min_samples: Annotated[int, MIN_SAMPLES] = setting("Least number of neighbours of DBSCAN.", 3)
     pending: Literal["near", "queued", "box", "plan"] = setting(
@@ -147,11 +147,11 @@ class WarningPolicySettings(StrictModel):
     advised: float = setting("Exploitation level that a warning proposes.", 0.7, ge=0, le=1)
     rule: WarnRule = setting("What warns.", "auto")
     warn_at: float | None = setting(
-        "Probability of a miss from which the forecast warns; that measured for the strategy if "
-        "left out.",
+        "Probability of a miss from which the forecast warns.",
         None,
         gt=0,
         lt=1,
+        usual="that measured for the strategy",
     )
 
 
@@ -167,7 +167,7 @@ class SweepSettings(StrictModel):
     """Validated settings of a sweep file, with all its settings tables."""
 
     name: str = setting(
-        "Name of the experiment; the file's name if left out.", "", title="Name of the experiment"
+        "Name of the experiment.", "", title="Name of the experiment", usual="the file's name"
     )
     preset: Literal["copper"] | None = setting(
         "`copper` is the paper's loop: strategy, blocks, warnings from 70 % on.", None
@@ -176,17 +176,19 @@ class SweepSettings(StrictModel):
         "Seed of all random choices of the sweep.", 0, title="Seed of all random choices"
     )
     runs: Annotated[int, RUNS] | None = setting(
-        "Budget of runs; 60 if neither runs nor a deadline nor a cost limit is set.",
+        "Budget of runs.",
         None,
         title="Budget of runs",
+        usual="60, unless a deadline or a cost limit is set",
     )
     initial: Annotated[int, INITIAL] = setting(
         "First runs, chosen without results.", 10, title="First runs"
     )
     batch: Annotated[int, BATCH] | None = setting(
-        "Suggestions in a batch; as many as run at once if left out, for `copper` 5.",
+        "Suggestions in a batch.",
         None,
         title="Suggestions per batch",
+        usual="as many as run at once; for copper 5",
     )
     workers: Annotated[int, WORKERS] = setting("Runs at once.", 1, title="Runs at once")
     executor: ExecutorSettings | None = setting("Where runs execute.", None)
@@ -194,7 +196,7 @@ class SweepSettings(StrictModel):
         "Cores and memory that each run needs.", EnvironmentSettings()
     )
     deadline: DurationS | None = setting(
-        "Deadline of all runs, as time from the start.",
+        "Deadline of all runs, as time from the start of the command.",
         None,
         title="Deadline, from now",
         example="30m",
@@ -217,11 +219,12 @@ class SweepSettings(StrictModel):
     )
     cost: CostSettings | None = setting("Price of a run, and the cost limit.", None)
     exploitation: float | None = setting(
-        "Share of suggestions inside regions of good results, 0 to 1; no split if left out.",
+        "Share of suggestions inside regions of good results, 0 to 1.",
         None,
         ge=0,
         le=1,
         title="Share inside regions (exploitation)",
+        usual="no split",
     )
     warnings: Literal["accept", "ignore", "wait"] = setting(
         "What an auto-steered sweep does at a warning.", "ignore", title="At a warning"
@@ -249,10 +252,10 @@ class SweepSettings(StrictModel):
         title="Exclude combinations that meet a condition (one per line)",
     )
     strategy: Annotated[StrategySettings, _OrName()] = setting(
-        "The strategy and its options; also only its name.", StrategySettings()
+        "The strategy, with its options beside its name; also only its name.", StrategySettings()
     )
     objective: ObjectiveSettings | None = setting(
-        "The objective; the application's own if left out.", None
+        "The objective.", None, usual="the application's own"
     )
     run: list[dict[str, LevelValue]] = setting(
         "Your own first configurations; what is left out is as in the current one.", []

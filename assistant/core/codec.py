@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -19,10 +18,11 @@ from assistant.core.errors import AssistantError, CodecError
 from assistant.core.events import EVENT_TAGS, Event
 from strategies.space.errors import StrategyError
 
-VERSION = 2
+VERSION = 3
 """Version of the event log's format, stored with every event; raised on incompatible changes.
 
-Version 1 had other names of strategies, see `_STRATEGIES_OF_VERSION_1`.
+Version 1 had other names of strategies, see `_STRATEGIES_OF_VERSION_1`. Up to version 2 the
+settings of a sweep (`ExperimentOpened.recipe`) were JSON in a text.
 """
 
 _STRATEGIES_OF_VERSION_1: Mapping[str, str] = {"anova": "grasp", "grasp": "copper"}
@@ -104,6 +104,7 @@ def decode_event_object(value: object) -> Event:
         )
     try:
         body = _renamed(body, _FIELD_NAMES[name]) if name in _FIELD_NAMES else body
+        body = _with_tables(body) if isinstance(body.get("recipe"), str) else body
         body = _upgraded(body) if version == 1 else body
         event: Event = _adapter(name).validate_python(body)
     except ValidationError as error:
@@ -138,10 +139,35 @@ def _upgraded(value: Any) -> Any:
         upgraded["strategy"] = _STRATEGIES_OF_VERSION_1.get(strategy, strategy)
     elif isinstance(strategy, dict) and isinstance(name := strategy.get("name"), str):
         strategy["name"] = _STRATEGIES_OF_VERSION_1.get(name, name)
-    if isinstance(recipe := upgraded.get("recipe"), str) and recipe.startswith("{"):
-        with suppress(ValueError):  # a snapshot that is no JSON is refused where it is read
-            upgraded["recipe"] = json.dumps(_upgraded(json.loads(recipe)))
     return upgraded
+
+
+_RENAMED_KEYS = (
+    ("", "advice", "warnings"),
+    ("", "watch", "warning_policy"),
+    ("application", "today", "baseline"),
+    ("application.futures", "judge", "aggregate"),
+)
+"""Keys that settings in a text may have: the path of their table, the old and the present name."""
+
+
+def _with_tables(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of an opening with its settings as tables, which were JSON in a text.
+
+    Keys of older versions are renamed. Raises CodecError if they are no JSON.
+    """
+    text = body["recipe"]
+    try:
+        tables: Any = decode_json(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"a stored ExperimentOpened is damaged at 'recipe': {error}") from error
+    for path, old, new in _RENAMED_KEYS:
+        table = tables
+        for name in filter(None, path.split(".")):
+            table = table.get(name) if isinstance(table, dict) else None
+        if isinstance(table, dict) and old in table:
+            table[new] = table.pop(old)
+    return {**body, "recipe": tables}
 
 
 def decode_json(text: str) -> Any:

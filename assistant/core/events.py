@@ -3,7 +3,6 @@
 The event log is the only state. ``at_s`` of an event is its time in seconds since 1970-01-01 UTC.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,8 +26,9 @@ class Fact:
 class ExperimentOpened:
     """First event of every event log: the experiment was opened with its full definition.
 
-    ``recipe`` is the sweep file as JSON, from which a command line can build the application
-    again; empty if it was opened from Python. ``deterministic`` is None if that is unknown.
+    ``recipe`` has the settings tables of the sweep, from which any program can build the
+    application again; empty if it was opened from Python. ``deterministic`` is None if that is
+    unknown.
     """
 
     at_s: float
@@ -45,7 +45,7 @@ class ExperimentOpened:
     seed: int
     baseline: Configuration | None
     version: str
-    recipe: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
     deterministic: bool | None = None
 
 
@@ -469,11 +469,8 @@ EVENT_TAGS: Mapping[str, type] = {
 
 def has_external_client(opened: ExperimentOpened) -> bool:
     """Return whether an external client, instead of a worker, requests the runs over HTTP."""
-    return (
-        opened.application == "rest"
-        and bool(opened.recipe)
-        and is_external_application(_of(opened.recipe))
-    )
+    application = opened.recipe.get("application")
+    return opened.application == "rest" and is_external_application(application)
 
 
 def is_external_application(application: Any) -> bool:
@@ -483,7 +480,3 @@ def is_external_application(application: Any) -> bool:
         and application.get("kind") == "rest"
         and application.get("url") is None
     )
-
-
-def _of(recipe: str) -> Any:
-    return json.loads(recipe).get("application")

@@ -406,7 +406,7 @@ class ApplicationSnapshotOut(BaseModel):
     """Data from which a worker builds the application that executes its leased run."""
 
     experiment: str
-    recipe: str
+    recipe: dict[str, Any]
     opened: dict[str, Any]
 
 

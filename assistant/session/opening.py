@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 from assistant.core.bounds import SEED, WORKERS
@@ -36,7 +36,7 @@ class ExperimentDescription(TypedDict, total=False):
         warning_policy: warning policy; defaults if None.
         workers: runs executed at once, for the forecast of a deadline.
         seed: seed of every random stream of the experiment.
-        recipe: sweep file as JSON, from which a command line can build the application again.
+        recipe: settings tables from which any program can build the application again.
         facts: facts for the report beside the application's own.
     """
 
@@ -51,7 +51,7 @@ class ExperimentDescription(TypedDict, total=False):
     workers: int
     seed: int
     version: str
-    recipe: str
+    recipe: Mapping[str, Any]
     facts: tuple[Fact, ...]
 
 
@@ -95,7 +95,7 @@ def build_opened_event(
     workers: int = 1,
     seed: int = 0,
     version: str = "",
-    recipe: str = "",
+    recipe: Mapping[str, Any] | None = None,
     facts: tuple[Fact, ...] = (),
 ) -> ExperimentOpened:
     """Return the opening event of a new experiment, before it has an identifier and a time.
@@ -120,7 +120,7 @@ def build_opened_event(
         seed=seed,
         baseline=None if baseline is None else space.from_values(baseline),
         version=version,
-        recipe=recipe,
+        recipe=dict(recipe or {}),
         # None if the application does not state it
         deterministic=getattr(application, "deterministic", None),
     )

@@ -1,6 +1,5 @@
 """The one state of an experiment: six words, each with its reason and next step."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,7 +31,7 @@ UNMANNED = ExecutionStatus(active=True)
 CALLED = ExecutionStatus(active=True, external=True, last_call_s=1.0)
 SILENT = ExecutionStatus(active=True, executes=True, external=True, last_call_s=CALL_S)
 IN_PROCESS = ExecutionStatus(in_process=True)
-RECIPE = json.dumps({"application": {"kind": "table"}})
+RECIPE = {"application": {"kind": "table"}}
 
 Prepare = Callable[[Session], object]
 

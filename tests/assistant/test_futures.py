@@ -1,7 +1,6 @@
 """Configurations judged over futures: the same for all, known answers, one story everywhere."""
 
 import dataclasses
-import json
 import pickle
 from pathlib import Path
 
@@ -325,7 +324,7 @@ def test_a_stored_sweep_does_not_go_on_over_other_futures(
     built = build_sweep(check_settings(asked, "x"))
     session = open_sweep(built, MemoryStore(), "x", config_snapshot(asked, ()))
     opened = session.experiment.opened
-    named = json.loads(opened.recipe)["application"]["futures"]["model"]
+    named = opened.recipe["application"]["futures"]["model"]
     assert named == str(tmp_path / "m.json")
     assert rebuild(opened).facts == built.application.facts
     other = lublin().with_parameters({"types": "batch"})

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import pytest
 from assistant.cli.commands.service import ALLOW_ALL, ExecutionPolicy, executor_of
 from assistant.client.api import ApiClient
 from assistant.client.worker import HttpLeaseSource, Worker
-from assistant.core.errors import ExecutionRefusedError, SettingsError
+from assistant.core.codec import decode_event, encode_event
+from assistant.core.errors import CodecError, ExecutionRefusedError, SettingsError
 from assistant.service.api_tokens import Role
 from assistant.service.app import make_service
 from assistant.service.experiment_service import ExperimentService, IdempotentRequest
@@ -156,23 +158,26 @@ def test_a_named_program_is_started_and_no_other(tmp_path: Path) -> None:
 def test_no_recipe_leads_a_named_program_elsewhere(tmp_path: Path, first: str) -> None:
     """A path from a folder that the recipe chooses, or a level in the place of the program."""
     told = recipe(tmp_path, command(tmp_path / "canary"))
-    tables = json.loads(told.recipe)
+    tables = deepcopy(told.recipe)
     tables["application"]["command"][0] = first
     with pytest.raises(ExecutionRefusedError, match="starts '"):
-        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=tables))
     tables["application"]["command"][0] = "sh"
     tables["application"]["inherit"] = ["AWS_*"]
     with pytest.raises(ExecutionRefusedError, match="takes over variables of the environment"):
-        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=tables))
     del tables["application"]["inherit"]
     tables["application"]["env"] = {"LD_PRELOAD": "/tmp/evil.so"}
     with pytest.raises(ExecutionRefusedError, match="variables of the environment"):
-        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=json.dumps(tables)))
+        ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=tables))
 
 
 def test_a_recipe_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     told = recipe(tmp_path, table(tmp_path))
     ExecutionPolicy().check(told)
+    line = json.loads(encode_event(told))
     for text in ("{", "[" * 100_000):
-        with pytest.raises(SettingsError, match="is invalid"):
-            ExecutionPolicy().check(replace(told, recipe=text))
+        with pytest.raises(CodecError, match="damaged at 'recipe'"):
+            decode_event(json.dumps({**line, "recipe": text}))
+    with pytest.raises(SettingsError, match="there is no setting"):
+        ExecutionPolicy().check(replace(told, recipe={"aplication": {}}))

@@ -6,13 +6,14 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from assistant.cli.main import run
-from assistant.core.codec import decode_event, encode_event, event_tag
+from assistant.core.codec import VERSION, decode_event, encode_event, event_tag
 from assistant.core.events import EVENT_TAGS, Event
 
 FOLDER = Path(__file__).parent / "first_house"
@@ -51,7 +52,20 @@ def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> 
     (warning.get("outlook") or {}).pop("end", None)
     before = line.replace('"strategy": "grasp"', '"strategy": "copper"')
     before = before.replace('"strategy": "anova"', '"strategy": "grasp"')
-    assert written == {**json.loads(before), "v": 2}
+    before = {**json.loads(before), "v": VERSION}
+    if before["type"] == "ExperimentOpened":  # the settings were JSON in a text
+        before["recipe"] = json.loads(before["recipe"] or "{}")
+    assert written == before
+
+
+def test_settings_in_a_text_are_tables_with_the_keys_of_today() -> None:
+    text = {"advice": "wait", "watch": {"rule": "paper"}, "application": {"today": {}}}
+    line = {**json.loads(LINES[FIRST.index("ExperimentOpened")]), "recipe": json.dumps(text)}
+    opened = decode_event(json.dumps(line))
+    tables = {"warnings": "wait", "warning_policy": {"rule": "paper"}}
+    assert opened == replace(opened, recipe={**tables, "application": {"baseline": {}}})
+    assert decode_event(encode_event(opened)) == opened
+    assert decode_event(json.dumps({**line, "recipe": ""})) == replace(opened, recipe={})
 
 
 @pytest.mark.parametrize("name", ["interrupted", "running"])

@@ -112,7 +112,7 @@ def in_one_process(folder: Path) -> Session:
     told = json.loads((folder / "solver.json").read_text())["settings"]
     function = {"kind": "function", "function": "solving:solve", "folder": str(folder)}
     built = build_sweep(check_settings({**told, "application": function}, "the test"))
-    session = open_sweep(built, MemoryStore(), "solver", "")
+    session = open_sweep(built, MemoryStore(), "solver")
     with make_executor(built.application, 1) as executor:
         settings = built.settings
         agent = Follower(settings.initial, settings.batch, warnings=settings.warnings)

@@ -107,7 +107,7 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
     by_cli = collected()
 
     built = build_sweep(check_settings(read_settings(sweep_file), "here"))
-    session = open_sweep(built, MemoryStore(), "week", "")
+    session = open_sweep(built, MemoryStore(), "week")
     with (
         Notifier(built.settings.hooks.build(), pytest.fail) as notifier,
         make_executor(built.application, 1) as executor,
@@ -246,7 +246,7 @@ def test_hooks_can_be_tried(cli: Cli, sweep_file: Path) -> None:
 def test_every_field_and_variable_is_documented(repository: Path, sweep_file: Path) -> None:
     section = (repository / "docs/reference/hooks.md").read_text()
     built = build_sweep(check_settings(read_settings(sweep_file), "here"))
-    experiment = open_sweep(built, MemoryStore(), "week", "").experiment
+    experiment = open_sweep(built, MemoryStore(), "week").experiment
     for notice in (of_test(experiment, kind, 0.0) for kind in KINDS):
         for field in json.loads(notice.as_json()):
             assert f"`{field}`" in section, field

@@ -181,7 +181,7 @@ def trial(sla: Sla, workers: int, duration_s: float) -> DryRunReport:
         "application": {"kind": "scheduling"}, "workers": workers,
         "runs": sla.max_runs or 1, "deadline": "100s",
     }  # fmt: skip
-    session = open_sweep(build_sweep(check_settings(tables, "x")), MemoryStore(), "x", "")
+    session = open_sweep(build_sweep(check_settings(tables, "x")), MemoryStore(), "x")
     opened_s = session.experiment.opened.at_s
     if sla.deadline_s is not None:
         sla = Sla(sla.max_runs, opened_s + sla.deadline_s)

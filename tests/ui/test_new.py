@@ -405,7 +405,7 @@ def test_a_log_is_uploaded_and_kept_beside_the_store(
     assert not page.error
     page = press(at(page, "Objective and goal"), "new-start")
     assert opened[0].session.experiment.opened.name == "my_log"
-    assert str(path) in opened[0].session.experiment.opened.recipe
+    assert opened[0].session.experiment.opened.recipe["application"]["log"] == str(path)
 
 
 def test_an_upload_that_cannot_be_is_refused_beside_it(

@@ -17,30 +17,16 @@ from assistant.applications.lookup import Lookup
 from assistant.applications.measures import WALL, Patterns
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import EXIT_PROGRAM_FAILED, OUT, Json, print_json, say, table_of
+from assistant.cli.experiment_options import first_configurations
 from assistant.cli.options import (
-    Backfill,
-    Cores,
-    Exclude,
-    FirstJobs,
-    JobLog,
-    Levels,
-    Memory,
-    Order,
-    PolicyOptions,
-    PresetName,
-    Procs,
-    ReadingRule,
-    RunLimit,
-    SlaOptions,
+    APPLICATION_OPTIONS,
+    Overrides,
     SweepFile,
-    TooWide,
-    environment_table,
-    first_configurations,
-    merge_options,
-    sweep_tables,
+    overridden_sweep,
+    setting_options,
 )
 from assistant.config.snapshot import open_sweep, past_results
-from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
+from assistant.config.sweep_file import BuiltSweep, build_sweep
 from assistant.core.errors import ProgramError, RunError, SettingsError
 from assistant.core.events import RunCompleted, is_external_application
 from assistant.core.experiment import Experiment
@@ -330,32 +316,14 @@ _AGAIN_BELOW_S = 10.0
 _SHOWN_LEVELS = 8
 
 
+@setting_options(*APPLICATION_OPTIONS, "runs", "workers", "cores", "memory", "run_limit")
 def dry_run(
+    overrides: Overrides,
     file: SweepFile = None,
-    log: JobLog = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Measured table (CSV) to use instead of a log.", show_default=False),
-    ] = None,
-    first: FirstJobs = None,
-    procs: Procs = None,
-    order: Order = None,
-    backfill: Backfill = None,
-    preset: PresetName = None,
-    levels: Levels = None,
-    policy_option: PolicyOptions = None,
-    reading: ReadingRule = None,
-    too_wide: TooWide = None,
-    exclude: Exclude = None,
     include: Annotated[
         str | None,
         typer.Option(metavar="NAME=V,...", help="Run this configuration instead."),
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
-    workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
-    cores: Cores = None,
-    memory: Memory = None,
-    run_limit: RunLimit = None,
     as_json: Json = False,
 ) -> int:
     """Check a sweep, run the current configuration once, and estimate the time for all runs.
@@ -364,25 +332,13 @@ def dry_run(
     another. The exit code is 2 if the sweep is invalid, and 4 if the run failed. A failed run is
     shown with its command, exit code, last 40 lines of output and a hint.
     """
-    tables: dict[str, Any] = sweep_tables(file)
-    where = str(file) if file is not None else "options"
-    check_settings(tables, where)
-    if cores is not None or memory is not None:
-        tables["environment"] = environment_table(tables.get("environment"), cores, memory)
-    merge_options(
-        tables,
-        log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
-        levels=levels or [], preset=preset, policy_options=policy_option or [],
-        reading=reading or [], too_wide=too_wide, exclude=exclude or [],
-        strategy=None, runs=runs, workers=workers,
-    )  # fmt: skip
-    SlaOptions(run_limit=run_limit).laid_over(tables)
+    tables, settings = overridden_sweep(file, overrides)
     if is_external_application(tables.get("application")):
         raise SettingsError(
             "an external client executes the runs of this file, so a dry run is not possible; "
             "start copperline sweep, and then the client"
         )
-    built = build_sweep(check_settings(tables, "the options"))
+    built = build_sweep(settings)
     check_capacity(built.settings.place, built.settings.workers)
     trial = _run_once(built, _fallback_name(built, file), include, quiet=as_json)
     if as_json:
@@ -400,7 +356,7 @@ def _run_once(built: BuiltSweep, name: str, include: str | None, *, quiet: bool)
     """Open the sweep in memory and run one configuration of it."""
     first_runs = first_configurations(built, [])
     past_results(built)
-    session = open_sweep(built, MemoryStore(), name, "")
+    session = open_sweep(built, MemoryStore(), name)
     run = _submitted(session, built, first_runs, include)
     experiment = session.experiment
     values = experiment.space.values(run.configuration)

@@ -32,7 +32,7 @@ from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store
 from assistant.client.api import ApiClient
 from assistant.client.worker import LEASE_S, HttpLeaseSource, Worker
 from assistant.config.application import CommandSettings
-from assistant.config.snapshot import rebuild, stored_settings
+from assistant.config.snapshot import rebuild
 from assistant.config.sweep_file import check_settings
 from assistant.core.codec import decode_event
 from assistant.core.errors import (
@@ -72,17 +72,11 @@ class ExecutionPolicy:
     def check(self, opened: ExperimentOpened) -> None:
         """Raise ExecutionRefusedError if an experiment would execute a forbidden program.
 
-        Raises ExecutionRefusedError, or SettingsError for an invalid recipe.
+        Raises ExecutionRefusedError, or SettingsError for invalid settings.
         """
         if self.programs or not opened.recipe:
             return
-        try:
-            tables = stored_settings(opened)
-        except (ValueError, RecursionError) as error:
-            raise SettingsError(
-                f"the recipe of '{opened.experiment_id}' is invalid: {error}"
-            ) from error
-        application = check_settings(tables, opened.experiment_id).application
+        application = check_settings(opened.recipe, opened.experiment_id).application
         if application.kind in SAFE_APPLICATIONS:
             return
         subject = f"an application of kind '{application.kind}'"

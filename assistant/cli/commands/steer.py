@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,13 @@ from assistant.analysis.broken_program import broken_program
 from assistant.analysis.what_if import WhatIf
 from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
 from assistant.cli.decisions import EXAMPLE, STEER, Decision, decide, weight_of, with_decisions
+from assistant.cli.experiment_options import (
+    apply_sla,
+    changed_sla,
+    changes_sla,
+    first_configurations,
+    further_configurations,
+)
 from assistant.cli.experiment_view import (
     copy_in_memory,
     existing,
@@ -22,31 +29,19 @@ from assistant.cli.experiment_view import (
     warning_object,
 )
 from assistant.cli.options import (
+    NO_OVERRIDES,
     NONE,
-    AtGoal,
-    CostLimit,
-    CostMeasure,
-    CostPerHour,
-    CostResources,
-    CostUnit,
-    Deadline,
-    GoalOption,
+    SLA_OPTIONS,
     Include,
-    KeepGoing,
+    Overrides,
     Report,
-    RunLimit,
-    SlaOptions,
-    WarningAnswer,
-    apply_sla,
-    first_configurations,
-    further_configurations,
-    number_of,
     pair,
+    setting_options,
     strategy_options,
 )
 from assistant.cli.sweep_runner import follow, resume_external_sweep, wait_for_client
 from assistant.config.snapshot import rebuild_sweep, stored_hooks
-from assistant.config.sweep_file import check_settings
+from assistant.config.sweep_file import SweepSettings, check_settings
 from assistant.core.commands import Keep
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import (
@@ -73,8 +68,10 @@ from strategies import Level, OptionValue, ParameterSpace, strategy_entry
 from strategies.space.parameter import parse_number
 
 NO_SPLIT = "none"
+_PREVIEWED = ("runs", "deadline", "cost_limit", "goal")
 
 
+@setting_options(*SLA_OPTIONS, is_change=True)
 @with_decisions(STEER, before="replicate")
 def steer(
     decisions: Sequence[Decision],
@@ -88,20 +85,7 @@ def steer(
         typer.Option(metavar="SHARE", help="Answer with this share of suggestions inside regions."),
     ] = None,
     ignore: Annotated[bool, typer.Option("--ignore", help="Ignore the open warning.")] = False,
-    runs: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="New budget of runs; a finished experiment continues."),
-    ] = None,
-    deadline: Deadline = None,
-    goal: GoalOption = None,
-    at_goal: AtGoal = None,
-    keep_going: KeepGoing = None,
-    run_limit: RunLimit = None,
-    cost_limit: CostLimit = None,
-    cost_per_hour: CostPerHour = None,
-    cost_resources: CostResources = None,
-    cost_measure: CostMeasure = None,
-    cost_unit: CostUnit = None,
+    overrides: Overrides = NO_OVERRIDES,
     strategy: Annotated[
         str | None, typer.Option(help="Strategy from now on.", show_default=False)
     ] = None,
@@ -137,12 +121,9 @@ def steer(
     session = copy_in_memory(stored)  # all or nothing: a refused change has stored nothing
     finished = session.experiment.finished
     _answer(session, accept, change, ignore)
-    terms = SlaOptions(
-        runs, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
-        cost_measure, cost_unit, keep_going,
-    )  # fmt: skip
-    if terms.is_given:
-        apply_sla(session, terms, session.now_s())
+    has_terms = changes_sla(overrides)
+    if has_terms:
+        apply_sla(session, overrides, session.now_s())
     elif finished is not None:
         session.reopen()  # only in the copy: invalid values are reported first
     n_before = len(session.events())
@@ -154,7 +135,7 @@ def steer(
         session.change_strategy(strategy, options, level)
     decide(session, decisions)
     is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
-    if finished is not None and not terms.is_given and is_asked:
+    if finished is not None and not has_terms and is_asked:
         n = session.experiment.n_charged
         raise SettingsError(
             f"experiment '{session.id}' is finished ({finished.reason}); to continue, give it a "
@@ -165,7 +146,7 @@ def steer(
     if confirm is not None:
         session.submit(session.confirm(confirm))
     events = session.events()[len(before) :]
-    if not terms.is_given and not is_asked and not is_answered:
+    if not has_terms and not is_asked and not is_answered:
         if stored.experiment.open_warning is not None and finished is None:
             _show_warning(stored, store, as_json)
             return 0
@@ -274,6 +255,7 @@ def _sentence(session: Session, event: Event) -> str | None:
     return None
 
 
+@setting_options(*_PREVIEWED, is_change=True)
 def what_if(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
     exploitation: Annotated[
@@ -282,14 +264,7 @@ def what_if(
             metavar="SHARE", help="Share of suggestions inside regions, 0 to 1; none for no split."
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Budget of runs.", show_default=False)] = None,
-    deadline: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Deadline as time from now, e.g. 30m.")
-    ] = None,
-    cost_limit: CostLimit = None,
-    goal: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Target of the objective; none for no goal.")
-    ] = None,
+    overrides: Overrides = NO_OVERRIDES,
     strategy: Annotated[
         str | None, typer.Option(help="Strategy to use.", show_default=False)
     ] = None,
@@ -308,11 +283,11 @@ def what_if(
 ) -> int:
     """Preview a change: chance to reach the goal, runs inside regions, next suggestions.
 
-    Nothing is changed or stored; copperline steer makes the change.
+    Nothing is changed or stored; copperline steer makes the change. --goal none removes the goal.
     """
     session = stored_session(experiment, store)
-    changes = (exploitation, runs, deadline, cost_limit, goal, strategy, option, close, weigh)
-    if all(change is None or change == [] for change in changes):
+    changes = (exploitation, strategy, option, close, weigh)
+    if not overrides and all(change is None or change == [] for change in changes):
         raise SettingsError(
             "no change was given; give one, for example --runs 80 or --exploitation 0.7 "
             "(see copperline what-if --help)"
@@ -322,12 +297,13 @@ def what_if(
     if option:
         options = strategy_options(strategy_entry(strategy or current.steering.strategy), option)
     share: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
+    limits = _previewed(overrides)
     outcome = session.what_if(
         exploitation=share,
-        max_runs=runs,
-        deadline_s=None if deadline is None else _moment_s(deadline),
-        max_cost=None if cost_limit is None else number_of("--cost-limit", cost_limit),
-        goal=_goal(goal),
+        max_runs=limits.runs,
+        deadline_s=None if limits.deadline is None else SystemClock().now_s() + limits.deadline,
+        max_cost=None if limits.cost is None else limits.cost.limit,
+        goal=NONE if _removes(overrides, "goal") else limits.goal,
         strategy=strategy,
         options=options,
         close=[_level(current.space, text) for text in close or []],
@@ -340,17 +316,21 @@ def what_if(
     return 0
 
 
-def _goal(text: str | None) -> float | Literal["none"] | None:
-    if text is None:
-        return None
-    return NONE if text.strip().lower() == NONE else number_of("--goal", text)
+def _previewed(overrides: Overrides) -> SweepSettings:
+    """Return the limits to preview, or raise SettingsError; a limit cannot be removed."""
+    for name in _PREVIEWED:
+        if name != "goal" and _removes(overrides, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise SettingsError(
+                f"{flag} none: a preview needs a value, for example that of the SLA"
+            )
+    tables: dict[str, Any] = {}
+    overrides.lay_over(tables)
+    return check_settings(tables, "the options")
 
 
-def _moment_s(text: str) -> float:
-    seconds = check_settings({"deadline": text.strip()}, "--deadline").deadline
-    if seconds is None:
-        raise SettingsError(f"--deadline '{text}' is not a time from now, such as 90s, 30m or 2h")
-    return SystemClock().now_s() + seconds
+def _removes(overrides: Overrides, name: str) -> bool:
+    return str(overrides.values.get(name)).strip().lower() == NONE
 
 
 def _level(space: ParameterSpace, text: str) -> tuple[str, Level]:
@@ -401,19 +381,11 @@ def _cells(forecast: Forecast) -> tuple[str, str, str]:
     return chance, runs, value
 
 
+@setting_options(*SLA_OPTIONS[:7], "warnings", is_change=True)
 def resume(
     experiment: Annotated[str, typer.Argument(help="A stored experiment, or 'latest'.")] = "latest",
-    runs: Annotated[
-        int | None, typer.Option(help="New budget of runs.", show_default=False)
-    ] = None,
-    deadline: Deadline = None,
-    goal: GoalOption = None,
-    at_goal: AtGoal = None,
-    keep_going: KeepGoing = None,
-    run_limit: RunLimit = None,
-    cost_limit: CostLimit = None,
+    overrides: Overrides = NO_OVERRIDES,
     include: Include = None,
-    warnings: WarningAnswer = None,
     no_hooks: Annotated[
         bool, typer.Option("--no-hooks", help="Start no hooks of its sweep file.")
     ] = False,
@@ -429,22 +401,14 @@ def resume(
     """
     with embedded_service(existing(store)) as stores:
         session = session_in(stores, experiment)
-        terms = SlaOptions(
-            None if runs is None else str(runs), deadline, goal, at_goal, run_limit, cost_limit,
-            keep_going=keep_going,
-        )  # fmt: skip
         with ExecutionLock(store_path(store), session.id):
-            return _resume(
-                session, runs, terms, include or [], warnings, no_hooks, store, report, as_json
-            )
+            return _resume(session, overrides, include or [], no_hooks, store, report, as_json)
 
 
 def _resume(
     session: Session,
-    runs: int | None,
-    terms: SlaOptions,
+    overrides: Overrides,
     include: list[str],
-    warnings: str | None,
     no_hooks: bool,
     store: Path | None,
     report: Path | None,
@@ -457,18 +421,18 @@ def _resume(
         )
     built = rebuild_sweep(session.experiment.opened)
     check_capacity(built.settings.place, built.settings.workers)
-    if warnings is not None:
-        own_warnings = check_settings({"warnings": warnings}, "the options").warnings
-        settings = built.settings.model_copy(update={"warnings": own_warnings})
-        built = replace(built, settings=settings)
+    if "warnings" in overrides.values:
+        answer = {"warnings": overrides.values["warnings"]}
+        settings = check_settings(answer, "the options")
+        changed = built.settings.model_copy(update={"warnings": settings.warnings})
+        built = replace(built, settings=changed)
     hooks = HookCommands() if no_hooks else _own_hooks(session)
     mine = further_configurations(session.experiment, include)
-    _check_room(session, runs, len(mine))
-    if terms.is_given:
-        apply_sla(
-            copy_in_memory(session), terms, session.now_s()
-        )  # refuse before anything is stored
-        apply_sla(session, terms, session.now_s())
+    _check_room(session, overrides, len(mine))
+    if changes_sla(overrides):
+        now_s = session.now_s()
+        apply_sla(copy_in_memory(session), overrides, now_s)  # refuse before anything is stored
+        apply_sla(session, overrides, now_s)
     elif _is_repaired(session.experiment):
         session.reopen()
     _refuse_if_finished(session.experiment, store)
@@ -509,9 +473,9 @@ def _own_hooks(session: Session) -> HookCommands:
     return hooks
 
 
-def _check_room(session: Session, runs: int | None, n_more: int) -> None:
+def _check_room(session: Session, overrides: Overrides, n_more: int) -> None:
     """Refuse the user's configurations beyond the budget, before anything is stored."""
-    budget = runs if runs is not None else session.experiment.sla.max_runs
+    budget = changed_sla(session.experiment.sla, overrides, session.now_s()).max_runs
     needed = session.experiment.n_charged + n_more
     if n_more and budget is not None and budget < needed:
         raise SettingsError(

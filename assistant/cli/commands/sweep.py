@@ -15,51 +15,21 @@ from assistant.cli.console import (
     say,
     store_path,
 )
+from assistant.cli.experiment_options import first_configurations, results_of
 from assistant.cli.experiment_view import (
     stored_session,
 )
 from assistant.cli.options import (
+    APPLICATION_OPTIONS,
     BY_NAME,
+    SLA_OPTIONS,
     SWEEP_FILE,
-    AtGoal,
-    Backfill,
-    Cores,
-    CostLimit,
-    CostMeasure,
-    CostPerHour,
-    CostResources,
-    CostUnit,
-    Deadline,
-    Exclude,
-    FirstJobs,
-    GoalOption,
-    HookTimeout,
     Include,
-    JobLog,
-    KeepGoing,
-    Levels,
-    Memory,
-    OnFailure,
-    OnFinish,
-    OnWarning,
-    Order,
-    PolicyOptions,
-    PresetName,
-    Procs,
-    ReadingRule,
+    Overrides,
     Report,
-    RunLimit,
-    SlaOptions,
     SweepFile,
-    TooWide,
-    WarningAnswer,
-    environment_table,
-    executor_table,
-    first_configurations,
-    hook_tables,
-    merge_options,
-    results_of,
-    sweep_tables,
+    overridden_sweep,
+    setting_options,
 )
 from assistant.cli.sweep_runner import (
     follow,
@@ -69,7 +39,12 @@ from assistant.cli.sweep_runner import (
     wait_for_client,
 )
 from assistant.config.snapshot import config_snapshot, open_sweep, past_results
-from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings
+from assistant.config.sweep_file import (
+    BuiltSweep,
+    SweepSettings,
+    build_sweep,
+    check_settings,
+)
 from assistant.core.events import is_external_application
 from assistant.core.ports import Result
 from assistant.executors.spec import check_capacity
@@ -77,7 +52,7 @@ from assistant.presentation.report.html import check_target
 from assistant.service.store_connection import embedded_service
 from assistant.session.execution import ExecutionLock
 from assistant.store.event_store import MemoryStore
-from strategies import DEFAULT_STRATEGY, Level
+from strategies import Level
 
 DEMO: dict[str, Any] = {
     "name": "demo",
@@ -108,102 +83,27 @@ def demo(
     """
     tables = {**DEMO, "runs": runs, "seed": seed, "strategy": {"name": strategy}}
     target = report or Path("copperline-out") / "demo.html"
-    code = _steer(tables, "demo", [], store, target, as_json)
+    settings = check_settings(tables, "demo")
+    code = _steer(tables, settings, [], store, target, as_json)
     if code == 0 and not as_json:
         OUT.print("See it: copperline app")
         OUT.print("Your program: copperline init")
     return code
 
 
+@setting_options(
+    *APPLICATION_OPTIONS, "runs", "initial", "batch", "strategy", "option", "also", "seed",
+    "workers", "executor", "cores", "memory", *SLA_OPTIONS[1:], "exploitation", "warnings",
+    "results", "replicates", "name", "on_warning", "on_finish", "on_failure", "hook_timeout",
+)  # fmt: skip
 def sweep(
+    overrides: Overrides,
     file: SweepFile = None,
-    log: JobLog = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Measured table (CSV) to use instead of a log.", show_default=False),
-    ] = None,
-    first: FirstJobs = None,
-    procs: Procs = None,
-    order: Order = None,
-    backfill: Backfill = None,
-    preset: PresetName = None,
-    levels: Levels = None,
-    policy_option: PolicyOptions = None,
-    reading: ReadingRule = None,
-    too_wide: TooWide = None,
-    exclude: Exclude = None,
     include: Include = None,
-    runs: Annotated[int | None, typer.Option(help="Budget of runs.  [default: 60]")] = None,
-    initial: Annotated[
-        int | None, typer.Option(help="First runs, chosen without results.  [default: 10]")
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Suggestions in a batch.  [default: set by the strategy]"),
-    ] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help=f"Strategy of the sweep.  [default: {DEFAULT_STRATEGY}]")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of the strategy, e.g. beta=0.9."),
-    ] = None,
-    also: Annotated[
-        str | None,
-        typer.Option(
-            metavar="'minimise MEASURE'", help="A second measure: find the trade-offs of both."
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of random choices.  [default: 0]")] = None,
-    workers: Annotated[int | None, typer.Option(help="Runs at once.  [default: 1]")] = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[=WHERE]",
-            help="Where to execute runs: serial, process_pool, slurm (cluster jobs), dask (its own "
-            "workers), dask=tcp://HOST:PORT (workers of a scheduler) or dask=slurm (dask workers "
-            "in cluster jobs).",
-            show_default=False,
-        ),
-    ] = None,
-    cores: Cores = None,
-    memory: Memory = None,
-    deadline: Deadline = None,
-    goal: GoalOption = None,
-    at_goal: AtGoal = None,
-    keep_going: KeepGoing = None,
-    run_limit: RunLimit = None,
-    cost_limit: CostLimit = None,
-    cost_per_hour: CostPerHour = None,
-    cost_resources: CostResources = None,
-    cost_measure: CostMeasure = None,
-    cost_unit: CostUnit = None,
-    exploitation: Annotated[
-        float | None,
-        typer.Option(help="Share of suggestions inside regions of good results, 0 to 1."),
-    ] = None,
-    warnings: WarningAnswer = None,
-    results: Annotated[
-        list[Path] | None,
-        typer.Option(help="Earlier results (CSV: parameters, measures); they use no run."),
-    ] = None,
-    replicates: Annotated[
-        bool | None,
-        typer.Option(
-            "--replicates",
-            help="Import further results of a configuration as replicates.",
-            show_default=False,
-        ),
-    ] = None,
     start_from: Annotated[
         str | None,
         typer.Option("--from", help="Import the results of a stored experiment; they use no run."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the experiment.")] = None,
-    on_warning: OnWarning = None,
-    on_finish: OnFinish = None,
-    on_failure: OnFailure = None,
-    hook_timeout: HookTimeout = None,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -212,43 +112,23 @@ def sweep(
 
     Options override the file. Without a log or a table, the built-in example workload is used.
     """
-    if file is None and log is None and table is None and Path(SWEEP_FILE).is_file():
+    is_example = file is None and not {"log", "table"} & overrides.values.keys()
+    if is_example and Path(SWEEP_FILE).is_file():
         say(f"No file is named, so this is the example; for yours: copperline sweep {SWEEP_FILE}")
-    tables = sweep_tables(file)
-    where = str(file) if file is not None else "options"
-    check_settings(tables, where)  # the file by itself, before the options are merged
-    if executor is not None:
-        tables["executor"] = executor_table(tables.get("executor"), executor)
-    if cores is not None or memory is not None:
-        tables["environment"] = environment_table(tables.get("environment"), cores, memory)
-    merge_options(
-        tables,
-        log=log, table=table, first=first, procs=procs, order=order, backfill=backfill,
-        levels=levels or [], preset=preset, policy_options=policy_option or [],
-        reading=reading or [], too_wide=too_wide, exclude=exclude or [],
-        runs=runs, initial=initial, batch=batch, strategy=strategy, options=option, also=also,
-        seed=seed,
-        workers=workers, name=name, exploitation=exploitation, warnings=warnings,
-        results=[str(path) for path in results] if results else None, replicates=replicates,
-        hooks=hook_tables(tables, on_warning, on_finish, on_failure, hook_timeout),
-    )  # fmt: skip
-    SlaOptions(
-        None, deadline, goal, at_goal, run_limit, cost_limit, cost_per_hour, cost_resources,
-        cost_measure, cost_unit, keep_going,
-    ).laid_over(tables)  # fmt: skip
-    return _steer(tables, "the options", include or [], store, report, as_json, start_from)
+    tables, settings = overridden_sweep(file, overrides)
+    return _steer(tables, settings, include or [], store, report, as_json, start_from)
 
 
 def _steer(
     tables: dict[str, Any],
-    where: str,
+    settings: SweepSettings,
     include: list[str],
     store: Path | None,
     report: Path | None,
     as_json: bool,
     start_from: str | None = None,
 ) -> int:
-    built = build_sweep(check_settings(tables, where))
+    built = build_sweep(settings)
     check_capacity(built.settings.place, built.settings.workers)
     path = store_path(store)
     first_runs = first_configurations(built, include)
@@ -280,7 +160,7 @@ def _sweep_externally(
     """Run a sweep whose external client executes the runs."""
     refuse_elsewhere(built)
     name = built.settings.name or _name(built)
-    open_sweep(built, MemoryStore(), name, "")  # refuse before a store is made
+    open_sweep(built, MemoryStore(), name)  # refuse before a store is made
     with embedded_service(path):
         session = open_external_sweep(path, tables, name)
         return wait_for_client(

@@ -19,22 +19,14 @@ from assistant.applications.rest_address import check_url
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import ERR, OUT, Json, print_json, say
 from assistant.cli.options import (
+    APPLICATION_OPTIONS,
     SWEEP_FILE,
-    Backfill,
-    Exclude,
-    FirstJobs,
-    JobLog,
     Levels,
-    Order,
-    PolicyOptions,
-    PresetName,
-    Procs,
-    ReadingRule,
+    Overrides,
     SweepFile,
-    TooWide,
-    merge_options,
+    overridden_sweep,
     pairs,
-    sweep_tables,
+    setting_options,
     values_of,
 )
 from assistant.config.sweep_file import (
@@ -184,7 +176,7 @@ def _init_command(
     if may_ask and typer.confirm("Check it with one run now?", default=True):
         from assistant.cli.commands.dry_run import dry_run
 
-        code = dry_run(file)
+        code = dry_run(file=file)
         if code:
             return code
     else:
@@ -371,20 +363,11 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(entry) for entry in value] if isinstance(value, list) else value
 
 
+@setting_options(*(name for name in APPLICATION_OPTIONS if name != "table"))
 def tabulate(
+    overrides: Overrides,
     out: Annotated[Path, typer.Option("--out", help="Path of the table (CSV).")],
     file: SweepFile = None,
-    log: JobLog = None,
-    first: FirstJobs = None,
-    procs: Procs = None,
-    order: Order = None,
-    backfill: Backfill = None,
-    preset: PresetName = None,
-    levels: Levels = None,
-    policy_option: PolicyOptions = None,
-    reading: ReadingRule = None,
-    too_wide: TooWide = None,
-    exclude: Exclude = None,
     feasible: Annotated[
         bool, typer.Option("--feasible", help="Leave out rows that violate a constraint.")
     ] = False,
@@ -402,17 +385,8 @@ def tabulate(
     is input of ``copperline sweep --table``, and the truth to compare a search with. After an
     interruption, the same command continues.
     """
-    tables: dict[str, Any] = sweep_tables(file)
-    where = str(file) if file is not None else "options"
-    check_settings(tables, where)
-    merge_options(
-        tables,
-        log=log, first=first, procs=procs, order=order, backfill=backfill,
-        levels=levels or [], preset=preset, policy_options=policy_option or [],
-        reading=reading or [], too_wide=too_wide,
-        table=None, exclude=exclude or [], strategy=None,
-    )  # fmt: skip
-    built = build_sweep(check_settings(tables, where))
+    _, settings = overridden_sweep(file, overrides)
+    built = build_sweep(settings)
     application = built.application
     if not isinstance(application, Scheduling | Flood | MazeRunner):
         raise SettingsError(

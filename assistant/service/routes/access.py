@@ -227,7 +227,7 @@ async def application(token: Token, request: Request, context: ContextOf) -> App
         opened = context.service.store.opened(attempt.experiment_id)
         return ApplicationSnapshotOut(
             experiment=attempt.experiment_id,
-            recipe=opened.recipe,
+            recipe=dict(opened.recipe),
             opened=json.loads(encode_event(opened)),
         )
 

@@ -100,7 +100,7 @@ def _open_session(
     store: Store,
     past: Sequence[Result],
     configurations: Sequence[Mapping[str, Level]],
-    made_from: str,
+    made_from: Mapping[str, Any],
 ) -> Session:
     """Open a session; import past results, submit the baseline and the listed runs."""
     session = open_sweep(built, store, name, made_from)

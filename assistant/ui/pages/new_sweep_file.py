@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from assistant.applications.scheduling import DEFAULT_PRESET
-from assistant.config.snapshot import stored_settings
 from assistant.config.sweep_file import (
     SweepSettings,
     check_settings,
@@ -453,8 +452,7 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 def form_of_experiment(opened: ExperimentOpened, name: str) -> Form:
     """Return a form filled from an experiment's stored settings, or raise SettingsError."""
-    tables = stored_settings(opened)
-    tables = {k: v for k, v in tables.items() if not (k in ("run", "results") and v == [])}
+    tables = {k: v for k, v in opened.recipe.items() if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
 
 

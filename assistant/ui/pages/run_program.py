@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from shlex import join
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -89,7 +89,7 @@ def _end_words(run: Run) -> str:
 
 @st.cache_resource(show_spinner=False, max_entries=64)
 def _command_line(
-    key: tuple[str, str],  # noqa: ARG001 - names the application
+    key: tuple[str, Mapping[str, Any]],  # noqa: ARG001 - names the application
     values: tuple[tuple[str, Level], ...],
     seed: int,
     _opened: ExperimentOpened,

@@ -477,14 +477,17 @@ def _schedule(experiment: Experiment, run: Run) -> JobSchedule | None:
 
 
 @st.cache_resource(show_spinner=False, max_entries=3)
-def _cached_application(key: tuple[str, str], _opened: ExperimentOpened) -> Application:  # noqa: ARG001
+def _cached_application(
+    key: tuple[str, Mapping[str, Any]],  # noqa: ARG001 - names the application
+    _opened: ExperimentOpened,
+) -> Application:
     """Return the application of an experiment; only the key is hashed."""
     return rebuild(_opened)
 
 
 @st.cache_resource(show_spinner=False, max_entries=6)
 def _simulate_cached(
-    key: tuple[str, str],  # noqa: ARG001 - names the application
+    key: tuple[str, Mapping[str, Any]],  # noqa: ARG001 - names the application
     values: tuple[tuple[str, Level], ...],
     seed: int,
     _application: Application,
