@@ -186,7 +186,10 @@ def check_tariff(
 
 CERTIFICATES = ("authority", "certificate", "key")
 
-OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
+OF_SYSTEM = (
+    "system", "partition", "account", "walltime", "options", "host", "folder",
+    "setup",
+)  # fmt: skip
 
 PATHS = (*CERTIFICATES, "folder")
 """Keys of ``[executor]`` that are paths, relative to the sweep file."""
@@ -210,6 +213,7 @@ class ExecutorSettings(StrictModel):
     options: list[str] = Field(default_factory=list)
     host: str | None = None
     folder: str | None = None
+    setup: list[str] = Field(default_factory=list)
 
     def build(self) -> ExecutorSpec:
         """Build the executor specification, or raise SettingsError if invalid."""
@@ -234,7 +238,7 @@ class ExecutorSettings(StrictModel):
             return None
         return BatchSystem(
             "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,
-            None if self.folder is None else Path(self.folder),
+            None if self.folder is None else Path(self.folder), tuple(self.setup),
         )  # fmt: skip
 
 

@@ -160,6 +160,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "options": "more options of `sbatch`, one argument each",
         "host": "this machine, as the nodes reach it",
         "folder": "that this machine and the nodes share",
+        "setup": "lines of the shell before the program of a job, such as `module load`",
     },
     "[environment]": {
         "cores": "that each run needs",
