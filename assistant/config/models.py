@@ -214,7 +214,10 @@ def check_tariff(
 
 CERTIFICATES = ("authority", "certificate", "key")
 
-OF_SYSTEM = ("system", "partition", "account", "walltime", "options", "host", "folder")
+OF_SYSTEM = (
+    "system", "partition", "account", "walltime", "options", "host", "folder",
+    "setup",
+)  # fmt: skip
 
 PATHS = (*CERTIFICATES, "folder")
 """Keys of ``[executor]`` that are paths, relative to the sweep file."""
@@ -238,6 +241,9 @@ class ExecutorSettings(StrictModel):
     options: list[str] = setting("More options of `sbatch`, one argument each.", [])
     host: str | None = setting("This machine, as the nodes reach it.", None)
     folder: str | None = setting("Folder that this machine and the nodes share.", None)
+    setup: list[str] = setting(
+        "Lines of the shell before the program of a job, such as `module load`.", []
+    )
 
     def build(self) -> ExecutorSpec:
         """Build the executor specification, or raise SettingsError if invalid."""
@@ -264,7 +270,7 @@ class ExecutorSettings(StrictModel):
             return None
         return BatchSystem(
             "slurm", self.partition, self.account, self.walltime, tuple(self.options), self.host,
-            None if self.folder is None else Path(self.folder),
+            None if self.folder is None else Path(self.folder), tuple(self.setup),
         )  # fmt: skip
 
 

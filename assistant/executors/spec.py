@@ -115,6 +115,7 @@ class BatchSystem:
         options: further options of the submit command, one argument each.
         host: address of this machine for the nodes.
         folder: folder that this machine and the nodes share.
+        setup: lines of the shell that a job executes before its program.
     """
 
     system: str = "slurm"
@@ -124,11 +125,12 @@ class BatchSystem:
     options: tuple[str, ...] = ()
     host: str | None = None
     folder: Path | None = None
+    setup: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         optional_texts = {"partition": self.partition, "account": self.account, "host": self.host}
         texts = {name: (text,) for name, text in optional_texts.items() if text is not None}
-        for name, several in {**texts, "options": self.options}.items():
+        for name, several in {**texts, "options": self.options, "setup": self.setup}.items():
             for text in several:
                 if not text or not text.isprintable():
                     raise SettingsError(f"[executor]: {name} is empty or not printable: {text!r}")
@@ -238,6 +240,8 @@ class ExecutorSpec:
                 f"only the executors {_takers('batch')} take system, partition, account, walltime, "
                 "options, host and folder"
             )
+        if self.batch is not None and self.batch.setup and self.executor != "slurm":
+            raise SettingsError("only the executor 'slurm' takes setup, the lines of its jobs")
 
     def entry(self, workers: int) -> ExecutorEntry:
         """Return the registered executor; without a name, the usual one for so many workers."""

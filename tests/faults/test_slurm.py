@@ -62,6 +62,9 @@ def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
     assert len(times) == N_RUNS
     assert sum(times.values()) <= N_RUNS + 2 * (killed != "nobody")
     assert not list(Path("copperline-out/slurm").iterdir())
+    if killed == "nobody":
+        states = slurm.ask("squeue", "-h", "--states=all", "--format=%T").split()
+        assert set(states) == {"COMPLETED"}, "a finished sweep cancels no job that has run"
 
 
 def test_a_controller_that_dies_as_jobs_are_submitted_loses_no_run(

@@ -118,6 +118,8 @@ MOST_BACK_OFF_S = 20.0
 TICK_S = 0.2
 CLOSE_S = 20.0
 
+ENDING_S = 8.0  # Seconds in which jobs end by themselves, so that Slurm counts them as completed
+
 T = TypeVar("T")
 
 _log = logging.getLogger("copperline.slurm")
@@ -164,7 +166,7 @@ class SlurmExecutor:
         base = self._batch.folder or jobs.FOLDER
         with jobs.slurm_errors_translated():
             self._tidy(base)
-        self._folder = PilotFolder(base)
+        self._folder = PilotFolder(base, self._batch.setup)
         try:
             with jobs.slurm_errors_translated():
                 host = _answered(self._beginning, CONNECT_S)
@@ -277,7 +279,12 @@ class SlurmExecutor:
     def _look(self) -> None:
         if self._dispatcher.broken is not None:
             raise ExecutorError(f"no pilot can work: {self._dispatcher.broken}")
-        self._to_cancel.update(self._dispatcher.expire())
+        for name in self._dispatcher.expire():
+            _log.warning(
+                "the job %s of Slurm does not answer any more; its run waits again%s",
+                PREFIX + name, self._output_words(name),
+            )  # fmt: skip
+            self._to_cancel.add(name)
         pilots = self._dispatcher.pilot_states()
         for name in list(self._expected):
             if name not in pilots or pilots[name].has_reported:
@@ -346,6 +353,11 @@ class SlurmExecutor:
             )
         return len({*verdict.lost, *verdict.on_hold})
 
+    def _output_words(self, pilot: str) -> str:
+        """Return the last line of a job's output for a message; empty without output."""
+        last = self._folder.last_words(pilot)
+        return f"; its last output is: {last}" if last else ""
+
     def _send_pilot(self) -> None:
         """Submit one job; if Slurm's answer is lost, its name is looked up later."""
         pilot = new_id()
@@ -382,6 +394,7 @@ class SlurmExecutor:
         """Delay the next command; raise ExecutorError if no pilot has worked for long."""
         if self._away_since_s is None:
             self._away_since_s = now_s
+            _log.warning("Slurm does not answer (%s); this sweep tries again", error)
         if not nobody:
             self._away_since_s = now_s
         elif now_s - self._away_since_s > COMES_BACK_S and self._dispatcher.n_runs:
@@ -395,7 +408,7 @@ class SlurmExecutor:
     # End
 
     def close(self) -> None:
-        """Revoke all tickets, cancel the Slurm jobs and remove the shared folder."""
+        """Revoke all tickets, which ends the Slurm jobs, and remove the shared folder."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -406,14 +419,23 @@ class SlurmExecutor:
         mine = self._folder.pilots()
         is_tidy = False
         with contextlib.suppress(jobs.SlurmUnavailableError, jobs.SlurmRefusedError):
-            _answered(lambda: self._cancel_all(mine), CLOSE_S)
+            until_s = time.monotonic() + ENDING_S
+            _answered(lambda: self._end_all(mine, until_s), CLOSE_S)
             is_tidy = True
         self._gate.close()
         self._folder.release(tidy=is_tidy)
 
-    def _cancel_all(self, pilots: set[str]) -> None:
-        if pilots:
-            jobs.cancel_jobs(jobs.jobs_by_name(PREFIX + pilot for pilot in pilots))
+    def _end_all(self, pilots: set[str], until_s: float) -> None:
+        """Cancel the jobs that have not started, and the others that do not end by themselves."""
+        names = [PREFIX + pilot for pilot in pilots]
+        by_name = jobs.jobs_by_name(names) if names else {}
+        jobs.cancel_jobs(name for name, them in by_name.items() if them[0].state == "PENDING")
+        while any(job.state == "RUNNING" for them in by_name.values() for job in them):
+            if time.monotonic() > until_s:
+                break
+            time.sleep(TICK_S)
+            by_name = jobs.jobs_by_name(names)
+        jobs.cancel_jobs(by_name)
 
     def __enter__(self) -> Self:
         return self

@@ -176,8 +176,9 @@ def _ask(command: list[str]) -> str:
         raise SlurmRefusedError(f"{command[0]} cannot be started: {error.strerror}") from error
     stderr_text = done.stderr.decode(errors="replace").strip()
     if done.returncode != 0:
-        last = stderr_text.splitlines()[-1] if stderr_text else f"exit code {done.returncode}"
-        reason = last.removeprefix(f"{command[0]}: ").removeprefix("error: ")
+        lines = [line.strip() for line in stderr_text.splitlines() if line.strip()]
+        lines = [line.removeprefix(f"{command[0]}: ").removeprefix("error: ") for line in lines]
+        reason = "; ".join(lines) or f"exit code {done.returncode}"
         if done.returncode < 0 or _AWAY.search(stderr_text):
             raise SlurmUnavailableError(f"{command[0]}: {reason}")
         raise SlurmRefusedError(f"{command[0]}: {reason}")
@@ -246,10 +247,19 @@ def slurm_errors_translated() -> Iterator[None]:
 
 MARK = "sweep-"
 
-SCRIPT = """#!/bin/sh
-exec "$1" -P -m assistant.executors.slurm.pilot "$2"
-"""
-"""Script of every job; ticket and interpreter are arguments, never text of the script."""
+PROGRAM = 'exec "$1" -P -m assistant.executors.slurm.pilot "$2"'
+"""Last line of the script of a job; ticket and interpreter are arguments, never text of it."""
+
+
+def job_script(setup: Sequence[str] = ()) -> str:
+    """Return the script of every job, with the lines of the user's setup before the program.
+
+    A setup needs a login shell, which knows ``module``; its first line that fails ends the job.
+    """
+    if not setup:
+        return f"#!/bin/sh\n{PROGRAM}\n"
+    return "\n".join(["#!/bin/bash -l", "set -e", *setup, "set +e", PROGRAM, ""])
+
 
 _TICKET = "ticket-"
 
@@ -260,7 +270,7 @@ class PilotFolder:
     Raises SettingsError if it cannot be made in ``base``, or others could write there.
     """
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, setup: Sequence[str] = ()) -> None:
         try:
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             mode = base.stat().st_mode
@@ -271,7 +281,7 @@ class PilotFolder:
                 )
             self.path = Path(tempfile.mkdtemp(prefix=MARK, dir=base.resolve()))
             self.script = self.path / "pilot.sh"
-            write_private(self.script, SCRIPT.encode())
+            write_private(self.script, job_script(setup).encode())
             owner = self.path / "owner"
             write_private(owner, b"")
             self._lock = ProcessLock.take(owner, raises=SettingsError)

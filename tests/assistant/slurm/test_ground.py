@@ -1,6 +1,7 @@
 """Tickets and folders, what is decided of jobs, and what Slurm's words mean."""
 
 import os
+import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,6 +71,26 @@ def test_a_folder_that_was_left_is_found_and_one_in_use_is_not(tmp_path: Path) -
         jobs.PilotFolder(base)
 
 
+def test_the_lines_of_a_setup_come_before_the_program_and_the_first_that_fails_ends_the_job(
+    tmp_path: Path,
+) -> None:
+    def outcome(*setup: str) -> "subprocess.CompletedProcess[str]":
+        script = tmp_path / "job.sh"
+        script.write_text(jobs.job_script(setup))
+        return subprocess.run(
+            ["/bin/bash", str(script), "/bin/echo", "ticket"], capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    plain = outcome()
+    assert plain.stdout == "-P -m assistant.executors.slurm.pilot ticket\n"
+    assert outcome("A=1", "export A", 'echo "A is $A"').stdout == f"A is 1\n{plain.stdout}"
+    broken = outcome("echo before", "module_that_is_not_there", "echo after")
+    assert broken.stdout == "before\n"
+    assert broken.returncode != 0
+    assert "module_that_is_not_there" in broken.stderr
+
+
 def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
     waiting = jobs.SlurmJob("b", "PENDING", "Resources")
     held = jobs.SlurmJob("c", "PENDING", "launch failed requeued held")
@@ -119,13 +140,16 @@ def test_what_slurm_says_is_its_last_word_or_not(
         ("sbatch: error: Unable to contact slurm controller (connect failure)", "Away"),
         ("sbatch: error: Batch job submission failed: Socket timed out on send/recv", "Away"),
         ("sbatch: error: invalid partition specified: nix", "Refused"),
+        ("sbatch: error: account is over its limit\nsbatch: error: Batch job failed", "Refused"),
     ):
         program = tmp_path / "sbatch"
         program.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
         program.chmod(0o755)
         wanted = jobs.SlurmUnavailableError if kind == "Away" else jobs.SlurmRefusedError
-        with pytest.raises(wanted, match=text.rpartition(":")[2].split("(")[0].strip()[:20]):
+        with pytest.raises(wanted) as refused:
             jobs.submit_job([])
+        said = [line.removeprefix("sbatch: error: ") for line in text.splitlines()]
+        assert str(refused.value) == f"sbatch: {'; '.join(said)}"
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="no 'squeue' on this machine"):
         jobs.check_commands()
