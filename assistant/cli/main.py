@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from assistant.cli.console import ERR, EXIT_BAD_INPUT, EXIT_INTERRUPTED
 from assistant.core.errors import AssistantError
+from assistant.core.interrupts import end_on_stop_signals, raise_on_stop_signals
 from assistant.core.version import version
 from sim.model.errors import SimError
 from strategies.space.errors import StrategyError
@@ -312,8 +313,16 @@ def _options(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit the process with a documented exit code."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    """Run the command line and exit the process with a documented exit code.
+
+    Ctrl-C, SIGTERM and SIGHUP interrupt a command in the same way, unless it handles them itself.
+    """
+    raise_on_stop_signals()
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        end_on_stop_signals()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

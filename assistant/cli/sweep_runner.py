@@ -5,8 +5,10 @@ The runs execute here, or an external client of an embedded service requests and
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.applications import application_entry
 from assistant.cli.console import (
     ERR,
+    EXIT_INTERRUPTED,
     EXIT_NOTHING_FEASIBLE,
     EXIT_PROGRAM_FAILED,
     OUT,
@@ -94,7 +97,6 @@ def run_external_sweep(
     built: BuiltSweep,
     first_runs: Sequence[Mapping[str, Level]],
     results: Sequence[Result],
-    path: Path,
 ) -> None:
     """Auto-steer an experiment whose external client executes the runs, until the end."""
     settings = built.settings
@@ -125,14 +127,39 @@ def run_external_sweep(
             _linger(session)
     except KeyboardInterrupt:
         session.pause()
-        _say_interrupted(session, path)
         raise
 
 
-def _say_interrupted(session: ExperimentQueries, path: Path) -> None:
-    n = len(session.experiment.runs)
-    say(f"Stopped after {n} submitted runs; the completed runs are kept in {path}.")
-    print_state(experiment_state(session.experiment, session.now_s()), path, ERR)
+def _interrupted(session: ExperimentQueries, path: Path, error: KeyboardInterrupt) -> int:
+    """Say what an interrupted sweep has and how it continues, and return the exit code."""
+    experiment, by = session.experiment, str(error) or "Ctrl-C"
+    if experiment.finished is not None:
+        say(f"Interrupted by {by}.")
+        print_state(experiment_state(experiment, session.now_s()), path, ERR)
+    else:
+        say(
+            f"Interrupted by {by} after {experiment.n_ended} of {len(experiment.runs)} submitted "
+            f"runs; continue with: copperline resume {session.id} --store {path}"
+        )
+    return EXIT_INTERRUPTED
+
+
+@contextlib.contextmanager
+def _warnings_said() -> Iterator[None]:
+    """Print what executors log, such as a lost worker, as progress messages during a block."""
+    logger, handler = logging.getLogger("copperline"), _ProgressHandler(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _ProgressHandler(logging.Handler):
+    """Standard-library logging handler that prints records as progress messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage(), style="yellow")
 
 
 def _linger(session: RemoteSession) -> None:
@@ -177,10 +204,13 @@ def wait_for_client(
     as_json: bool,
 ) -> int:
     """Steer while a client executes the runs, write the report and return the exit code."""
-    if not as_json:
-        _introduce(session)
-    run_external_sweep(session, built, first_runs, results, path)
-    return _finish(session, path, report, as_json)
+    try:
+        if not as_json:
+            _introduce(session)
+        run_external_sweep(session, built, first_runs, results)
+        return _finish(session, path, report, as_json)
+    except KeyboardInterrupt as error:
+        return _interrupted(session, path, error)
 
 
 def follow(
@@ -193,12 +223,15 @@ def follow(
     hooks: HookCommands,
 ) -> int:
     """Steer a sweep to its end, write a report, print the result and return the exit code."""
-    if not as_json:
-        _introduce(session)
-    if hooks.kinds:
-        say(str(hooks))  # the programs to be started are shown in every output format
-    _run(session, built, first_runs, path, hooks, quiet=as_json)
-    return _finish(session, path, report, as_json)
+    try:
+        if not as_json:
+            _introduce(session)
+        if hooks.kinds:
+            say(str(hooks))  # the programs to be started are shown in every output format
+        _run(session, built, first_runs, hooks, quiet=as_json)
+        return _finish(session, path, report, as_json)
+    except KeyboardInterrupt as error:
+        return _interrupted(session, path, error)
 
 
 def _finish(
@@ -238,37 +271,33 @@ def _run(
     session: Session,
     built: BuiltSweep,
     first_runs: tuple[dict[str, Level], ...],
-    path: Path,
     hooks: HookCommands,
     *,
     quiet: bool,
 ) -> None:
     settings = built.settings
     how = AutoSteering(settings.batch, settings.initial, settings.warnings)
-    try:
-        with (
-            Notifier(hooks, say) as notifier,
-            make_executor(built.application, settings.workers, settings.place) as executor,
-            LiveView(session, ERR) as view,
-        ):
-            notifier.follow(session)
-            past, replicates = past_results(built), built.settings.replicates
-            take_in(session, past, replicates=replicates, quiet=quiet)
-            session.submit_baseline()
-            for values in first_runs:
-                submitted = {run.configuration for run in session.experiment.runs}
-                if session.experiment.space.from_values(values) not in submitted:
-                    session.include(values)
-            ended = auto_steer(
-                session, executor, how, on_change=view.on_change, on_warning=view.on_warning
-            )
-            if settings.warnings == "wait" and session.experiment.open_warning is not None:
-                notifier.steering_ended(ended)  # not finished: it continues after an answer
-            else:
-                session.finish(ended)
-    except KeyboardInterrupt:
-        _say_interrupted(session, path)
-        raise
+    with (
+        _warnings_said(),
+        Notifier(hooks, say) as notifier,
+        make_executor(built.application, settings.workers, settings.place) as executor,
+        LiveView(session, ERR) as view,
+    ):
+        notifier.follow(session)
+        past, replicates = past_results(built), built.settings.replicates
+        take_in(session, past, replicates=replicates, quiet=quiet)
+        session.submit_baseline()
+        for values in first_runs:
+            submitted = {run.configuration for run in session.experiment.runs}
+            if session.experiment.space.from_values(values) not in submitted:
+                session.include(values)
+        ended = auto_steer(
+            session, executor, how, on_change=view.on_change, on_warning=view.on_warning
+        )
+        if settings.warnings == "wait" and session.experiment.open_warning is not None:
+            notifier.steering_ended(ended)  # not finished: it continues after an answer
+        else:
+            session.finish(ended)
 
 
 def _introduce(session: ExperimentQueries) -> None:

@@ -22,10 +22,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from assistant.core.errors import ExecutorError, SettingsError
+from assistant.core.interrupts import (
+    STOP_SIGNALS,
+    leave_signals_to_parent,
+    signals_blocked,
+    uninterrupted,
+)
 from assistant.core.ports import (
     Application,
     Environment,
@@ -69,9 +74,6 @@ class EmbeddedCluster(Protocol):
     place: str
     starts_at_once: bool
 
-    def restart(self, client: Any) -> None:
-        """Abort the executing runs and restart the workers."""
-
     def progressed(self) -> None:
         """Record that a run has ended, which shows that the workers can execute runs."""
 
@@ -79,7 +81,7 @@ class EmbeddedCluster(Protocol):
         """Check a cluster without workers for ``nobody_s`` s; raise ExecutorError if it failed."""
 
     def close(self) -> None:
-        """Stop the cluster, and kill worker processes that do not stop in time."""
+        """Stop the cluster at once, with the runs that its workers execute."""
 
 
 class LocalDaskWorkers:
@@ -92,7 +94,7 @@ class LocalDaskWorkers:
         import dask
         from distributed import LocalCluster
 
-        with dask.config.set(NO_PAGES):
+        with dask.config.set(NO_PAGES), signals_blocked():
             self.cluster: Any = LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -104,10 +106,6 @@ class LocalDaskWorkers:
                 scheduler_kwargs=scheduler_options("127.0.0.1"),
             )
 
-    def restart(self, client: Any) -> None:
-        """Abort the executing runs and restart the workers."""
-        client.restart(timeout=30)
-
     def progressed(self) -> None:
         """Do nothing when a run has ended, as local workers need no check."""
 
@@ -115,16 +113,15 @@ class LocalDaskWorkers:
         """Do nothing, because Dask restarts dead workers or the executor replaces the cluster."""
 
     def close(self) -> None:
-        """Stop the cluster, and kill worker processes that do not stop in time."""
-        processes = [
-            getattr(worker.process, "process", None) for worker in self.cluster.workers.values()
-        ]
-        with contextlib.suppress(Exception):
-            self.cluster.close(timeout=STOP_S)
-        for process in processes:
+        """Kill the worker processes, which are stateless, and stop the cluster."""
+        for nanny in self.cluster.workers.values():
+            nanny.auto_restart = False
+            process = getattr(nanny.process, "process", None)
             if process is not None and process.is_alive():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
+        with contextlib.suppress(Exception):
+            self.cluster.close(timeout=STOP_S)
 
 
 def scheduler_options(host: str) -> dict[str, Any]:
@@ -321,10 +318,6 @@ class SlurmDaskWorkers:
             self._jobs.close()
             raise
 
-    def restart(self, client: Any) -> None:
-        """Abort the executing runs and restart the workers, possibly in new jobs."""
-        client.restart(timeout=30, wait_for_workers=False)
-
     def progressed(self) -> None:
         """Record that a run has ended, which shows that the Slurm jobs can execute runs."""
         self._jobs.in_vain = 0
@@ -395,7 +388,7 @@ def _cluster(
 
 
 def _job_class() -> Any:
-    from dask_jobqueue.slurm import SLURMJob
+    from dask_jobqueue.slurm import SLURMJob  # after `_cluster_class`
     from distributed.core import Status
 
     class NamedJob(SLURMJob):  # type: ignore[misc]
@@ -445,8 +438,13 @@ def _job_class() -> Any:
 
 def _cluster_class() -> Any:
     """Return a cluster class for dask-jobqueue that replaces jobs whose workers never came."""
-    from dask_jobqueue import SLURMCluster
     from distributed.core import Status
+
+    before = signal.getsignal(signal.SIGINT)
+    from dask_jobqueue import SLURMCluster  # its module `runner` replaces the handler
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
     class WatchedCluster(SLURMCluster):  # type: ignore[misc]
         job_cls = _job_class()
@@ -495,8 +493,11 @@ def _adaptive_class(demand: Callable[[], int]) -> Any:
 _one_at_a_time = threading.Lock()
 
 
-def plugin(token: str, application: Application) -> Any:
-    """Return a Dask worker plugin, named ``token``, that holds the application in each worker."""
+def plugin(token: str, application: Application, *, is_local: bool = False) -> Any:
+    """Return a Dask worker plugin, named ``token``, that holds the application in each worker.
+
+    ``is_local`` if the workers are processes that `LocalDaskWorkers` started.
+    """
     from distributed import WorkerPlugin
 
     class Holder(WorkerPlugin):  # type: ignore[misc]
@@ -505,6 +506,10 @@ def plugin(token: str, application: Application) -> Any:
         def __init__(self) -> None:
             self.application = application
             self.ended: frozenset[str] = frozenset()
+
+        def setup(self, worker: Any) -> None:  # noqa: ARG002 (of the base class)
+            if is_local:
+                leave_signals_to_parent()
 
     return Holder()
 
@@ -517,12 +522,22 @@ def evaluate(token: str, key: str, work: ExecutionRequest) -> ExecutionResult:
     holder = worker.plugins[token]
     oversight = RunReporter(
         lambda measures: worker.log_event(token, [work.run_id, dict(measures)]),
-        lambda: key in holder.ended,
+        lambda: key in holder.ended or _is_dropped(worker, key),
     )
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # a program of the run inherits this
     with _one_at_a_time:
         if oversight.wants_end():
             return unstarted_completion(work)
         return execute_run(holder.application, work, oversight)
+
+
+def _is_dropped(worker: Any, key: str) -> bool:
+    """Return whether nobody takes the result of a task: its client is gone, or the scheduler is."""
+    from distributed.core import Status
+
+    task = worker.state.tasks.get(key)
+    is_cancelled = task is not None and task.state == "cancelled"
+    return is_cancelled or worker.status in (Status.closing, Status.closed, Status.failed)
 
 
 def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
@@ -531,6 +546,8 @@ def end(token: str, keys: frozenset[str], dask_worker: Any) -> None:
 
 
 CONNECT_S = 20.0
+
+CLOSE_S = 5.0  # Seconds that a scheduler may take to release a client
 
 COMES_BACK_S = 300.0  # Seconds that a known scheduler may be unreachable
 
@@ -591,15 +608,13 @@ class DaskExecutor:
         self._nobody_since_s: float | None = None
         self._cluster: EmbeddedCluster | None = None
         self._client: Client | None = None
-        try:
-            self._start()
-        except BaseException:
-            self._close()
-            raise
+        self._is_closed = False
+        self._start()
 
     # Connections
 
-    def _start(self) -> None:
+    def _start(self) -> "Client":
+        """Start an embedded cluster, and return a client of the scheduler with usable workers."""
         from distributed.protocol.pickle import dumps
 
         try:
@@ -609,11 +624,20 @@ class DaskExecutor:
                 f"the application '{self._application.name}' cannot be sent to other processes "
                 f"({error}); define its class in a module that workers can import"
             ) from error
-        if self._address is None:
-            self._cluster = self._own_cluster()
-        self._client = self._connected(CONNECT_S)
+        try:
+            if self._address is None:
+                self._cluster = self._own_cluster()
+            self._client = self._connected(CONNECT_S)
+            self._check_workers(self._client)
+        except BaseException:
+            self._close()
+            raise
+        return self._client
+
+    def _check_workers(self, client: "Client") -> None:
+        """Raise if a given scheduler has no workers, or if workers have another version."""
         with _told(self._place):
-            worker_versions = self._client.run(_versions)
+            worker_versions = client.run(_versions)
         if self._address is not None and not worker_versions:
             raise ExecutorError(
                 f"{self._place} has no workers; start some (dask worker {self._address}) and try "
@@ -663,11 +687,12 @@ class DaskExecutor:
                     self._address if self._cluster is None else self._cluster.cluster,
                     timeout=5, security=security, set_as_default=False,
                 )  # fmt: skip
-                client.register_plugin(plugin(self._token, self._application))
+                is_local = isinstance(self._cluster, LocalDaskWorkers)
+                client.register_plugin(plugin(self._token, self._application, is_local=is_local))
                 client.subscribe_topic(self._token, self._hear)
             except (OSError, TimeoutError, ValueError, RuntimeError) as error:
                 if client is not None:
-                    _closed(client)
+                    _close_client(client)
                 if time.monotonic() > until_s:
                     raise ExecutorError(
                         f"{self._place} does not answer within {within_s:.0f} s ({error}); is it "
@@ -680,7 +705,7 @@ class DaskExecutor:
     def _reconnect(self) -> None:
         """Connect to the scheduler again, or to its replacement, and submit all runs again."""
         if self._client is not None:
-            _closed(self._client)
+            _close_client(self._client)
         works = [work for _, work in self._under_way.values()]
         self._under_way.clear()
         self._client = self._connected(COMES_BACK_S)
@@ -718,7 +743,7 @@ class DaskExecutor:
         lost = tuple(_lost(work) for _, work in self._under_way.values())
         self._under_way.clear()
         if self._client is not None:
-            _closed(self._client)
+            _close_client(self._client)
         if self._cluster is not None:
             self._cluster.close()
         self._cluster = self._own_cluster()
@@ -732,13 +757,12 @@ class DaskExecutor:
         self._ask(work)
 
     def _ask(self, work: ExecutionRequest) -> None:
-        if self._client is None:
+        if self._is_closed:
             raise ExecutorError("the executor is closed")
+        client = self._client or self._start()  # it was cancelled
         self._n_asked += 1
         key = f"{self._token}-{work.run_id}-{self._n_asked}"
-        future = self._client.submit(
-            evaluate, self._token, key, work, key=key, pure=False, retries=0
-        )
+        future = client.submit(evaluate, self._token, key, work, key=key, pure=False, retries=0)
         self._under_way[key] = future, work
         future.add_done_callback(lambda done: self._over.put(done.key))
 
@@ -828,44 +852,31 @@ class DaskExecutor:
         self._wished_s = time.monotonic()
 
     def cancel(self) -> None:
-        """Abort all submitted runs, and restart the workers of an embedded cluster.
+        """Abort all submitted runs, with the embedded cluster; the next run starts another.
 
-        Other workers finish the runs that they began; those results are dropped.
+        At a given scheduler, programs are ended; Python functions go on, and their results are
+        dropped.
         """
-        futures = [future for future, _ in self._under_way.values()]
-        self._under_way.clear()
-        self._stopped.clear()
-        if self._client is not None and futures:
-            with contextlib.suppress(Exception):
-                self._client.cancel(futures, force=True)
-            if self._cluster is not None:
-                self._cluster.restart(self._client)
+        if self._under_way:
+            self._close()
 
     def _close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(Exception):
-                client.unregister_worker_plugin(self._token)
-            _closed(client)
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
+        """Disconnect from the scheduler, which drops all runs, and close an embedded cluster."""
+        with uninterrupted():
+            self._under_way.clear()
+            self._stopped.clear()
+            client, self._client = self._client, None
+            cluster, self._cluster = self._cluster, None
+            if client is not None:
+                _close_client(client, self._token if cluster is None else None)
+            if cluster is not None:
+                cluster.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            futures = [future for future, _ in self._under_way.values()]
-            if self._client is not None and futures:
-                with contextlib.suppress(Exception):
-                    self._client.cancel(futures, force=True)
-        self._under_way.clear()
+    def __exit__(self, *_: object) -> None:
+        self._is_closed = True
         self._close()
 
 
@@ -873,9 +884,18 @@ def _lost(work: ExecutionRequest) -> ExecutionResult:
     return ExecutionResult(work.run_id, None, WORKER_DIED, 0.0, lost=True)
 
 
-def _closed(client: "Client") -> None:
-    with contextlib.suppress(Exception):
-        client.close(timeout=2)
+def _close_client(client: "Client", token: str | None = None) -> None:
+    """Close a client, and remove its plugin ``token`` from a given scheduler, if that answers."""
+
+    def close() -> None:
+        with contextlib.suppress(Exception):
+            if token is not None and client.status == "running":
+                client.unregister_worker_plugin(token)
+            client.close(timeout=2)
+
+    closing = threading.Thread(target=close, name="copperline-dask-close", daemon=True)
+    closing.start()
+    closing.join(CLOSE_S)
 
 
 @contextlib.contextmanager

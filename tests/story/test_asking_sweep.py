@@ -109,7 +109,7 @@ def test_a_sweep_is_interrupted_and_goes_on_and_its_program_is_told_the_end(fold
         at_s = time.time()
         process.send_signal(SIGINT)
         _, errors = process.communicate(timeout=PATIENCE_S)
-        assert "Start the runs with: copperline resume solver-" in errors
+        assert "; continue with: copperline resume solver-" in errors
     with sweeping(folder, "resume", "latest", "--json") as process:
         with let_in(folder, process, at_s) as program:
             assert make(program, process) == 4

@@ -32,7 +32,7 @@ def test_ctrl_c_then_resume_ends_as_the_unbroken_sweep(
     monkeypatch.setattr(SerialExecutor, "collect", interrupting)
     code, _, err = cli(*sweep, "--json")
     assert code == 130
-    assert "Start the runs with: copperline resume" in err
+    assert "; continue with: copperline resume" in err
     code, _, _ = cli("resume", "--json")
     assert code == 130
     code, out, _ = cli("resume", "latest", "--json")

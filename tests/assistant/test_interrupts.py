@@ -1,0 +1,95 @@
+"""What a signal does to this process: it interrupts once, and never in the middle of an end."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from assistant.core.interrupts import (
+    STOP_SIGNALS,
+    Interrupted,
+    end_on_stop_signals,
+    raise_on_stop_signals,
+    uninterrupted,
+)
+
+GOES_ON = "Jobs and workers are being ended"
+
+
+@pytest.fixture(autouse=True)
+def _as_a_command() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    raise_on_stop_signals()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")],
+)
+def test_each_signal_interrupts_and_says_its_name(number: int, said: str) -> None:
+    with pytest.raises(Interrupted, match=said):
+        os.kill(os.getpid(), number)
+
+
+def test_a_second_signal_lets_the_first_one_clean_up(capfd: pytest.CaptureFixture[str]) -> None:
+    cleaned: list[str] = []
+
+    def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            try:
+                signal.raise_signal(signal.SIGTERM)
+                raise OSError("no such job")
+            except OSError:
+                signal.raise_signal(signal.SIGHUP)
+                cleaned.append("all")
+
+    with pytest.raises(Interrupted, match="Ctrl-C"):
+        work()
+    assert cleaned == ["all"]
+    assert capfd.readouterr().err.count(GOES_ON) == 2
+
+
+def test_an_interruption_that_got_lost_can_be_repeated() -> None:
+    def swallowing() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException:
+            return
+
+    swallowing()
+    with pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_waits_for_the_end_of_what_must_not_be_interrupted(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done: list[str] = []
+
+    def end_job() -> None:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            done.append("job cancelled")
+
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        end_job()
+    assert done
+    assert GOES_ON in capfd.readouterr().err
+
+
+def test_what_a_process_was_started_to_ignore_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    raise_on_stop_signals()
+    with uninterrupted():
+        signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
+    end_on_stop_signals()
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -1,0 +1,252 @@
+"""Ctrl-C, SIGTERM, SIGHUP and kill -9 of a sweep, the same on every executor, with real processes.
+
+Each run starts a program that goes on until a file says otherwise, so runs are always under way.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from assistant import Measure, RunState
+from assistant.core.ports import ExecutionRequest
+from assistant.executors.process_pool import _Worker
+from assistant.session.opening import load_session
+from assistant.store.event_store import SqliteStore
+from strategies import Level
+from tests.assistant.examples import Bowl, Climb
+from tests.assistant.programs import alive, linux, until
+from tests.faults.test_dask import Cluster
+
+pytestmark = pytest.mark.faults
+
+WITHIN_S = 60.0
+
+PROGRAM = """
+import json, pathlib, sys, time
+with open("begun.txt", "a") as file:
+    file.write(sys.argv[1] + "\\n")
+while not pathlib.Path("go").exists():
+    time.sleep(0.05)
+print(json.dumps({"cost": (int(sys.argv[1]) - 3) ** 2}))
+"""
+
+SWEEP = """
+runs = 6
+[application]
+kind = "command"
+command = ["PYTHON", "-I", "-S", "program.py", "{x}", "MARK"]
+[objective]
+minimise = "cost"
+[[parameters]]
+name = "x"
+range = {low = 1, high = 9, step = 1}
+"""
+
+EXECUTORS = ("serial", "process_pool", "dask", "dask=tcp", "slurm", "dask=slurm")
+
+SIGNALS = {
+    "serial": (signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+    "process_pool": (signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+    "dask": (signal.SIGINT, signal.SIGTERM),
+    "dask=tcp": (signal.SIGHUP,),
+    "slurm": (signal.SIGTERM,),
+    "dask=slurm": (signal.SIGINT,),
+}
+"""Signals that each executor is tried with: one function handles all of them."""
+
+
+@pytest.fixture
+def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A word in the arguments of the programs of a sweep, whose folder is the current one."""
+    word = f"mark-{uuid.uuid4().hex}"
+    (tmp_path / "program.py").write_text(PROGRAM)
+    text = SWEEP.replace("PYTHON", sys.executable).replace("MARK", word)
+    (tmp_path / "sweep.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return word
+
+
+@contextmanager
+def sweeping(request: pytest.FixtureRequest, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a sweep as the leader of a process group, and wait until its runs are under way."""
+    if "slurm" in name:
+        request.getfixturevalue("slurm")
+    if name == "dask=tcp":
+        name = f"dask={request.getfixturevalue('dask_cluster').address}"
+    n = 1 if name == "serial" else 2
+    command = [sys.executable, "-m", "assistant.cli", "sweep", "sweep.toml", "--store", "store.db"]
+    with subprocess.Popen(
+        [*command, "--executor", name, "--workers", str(n)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:  # fmt: skip
+        try:
+            begun = Path("begun.txt")
+            assert until(lambda: begun.exists() and len(begun.read_text().split()) == n), name
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def dask_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A scheduler with two workers, which answer."""
+    from distributed import Client
+
+    cluster = Cluster(tmp_path)
+    try:
+        with Client(cluster.address, timeout=WITHIN_S, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=WITHIN_S)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def group_of(pid: int) -> list[int]:
+    """Return the processes of a group besides its leader."""
+    return [
+        int(path.name)
+        for path in Path("/proc").glob("[0-9]*")
+        if _group(path) == pid and int(path.name) != pid
+    ]
+
+
+def _group(path: Path) -> int:
+    try:
+        fields = (path / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return -1
+    return -1 if fields[0] == "Z" else int(fields[2])
+
+
+def is_gone(request: pytest.FixtureRequest, name: str, process: int, mark: str) -> bool:
+    """Return whether no worker, job and program of a sweep is left."""
+    jobs = request.getfixturevalue("slurm").ask("squeue", "-h") if "slurm" in name else ""
+    return not (group_of(process) or alive(mark) or jobs.strip())
+
+
+def states() -> list[RunState]:
+    store = SqliteStore(Path("store.db"))
+    (stored,) = store.experiments()
+    found = [run.state for run in load_session(store, stored.id).experiment.runs]
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        pytest.param(
+            name, number, marks=[pytest.mark.slurm] if "slurm" in name else [],
+            id=f"{name}-{number.name}",
+        )
+        for name in EXECUTORS
+        for number in SIGNALS[name]
+    ],
+)  # fmt: skip
+def test_a_signal_ends_a_sweep_in_the_same_way_on_every_executor(
+    request: pytest.FixtureRequest, mark: str, name: str, number: signal.Signals
+) -> None:
+    with sweeping(request, name) as process:
+        os.killpg(process.pid, number)  # as a terminal and Slurm do
+        _, errors = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 130, errors
+    said = "Ctrl-C" if number == signal.SIGINT else number.name
+    (last,) = (line for line in errors.splitlines() if "nterrupted" in line)
+    assert last == errors.splitlines()[-1], errors
+    assert last.startswith(
+        f"Interrupted by {said} after 0 of 6 submitted runs; "
+        "continue with: copperline resume sweep-"
+    )
+    assert "Traceback" not in errors
+    assert set(states()) == {RunState.QUEUED}
+    assert until(lambda: is_gone(request, name, process.pid, mark)), (group_of(process.pid), errors)
+    Path("go").touch()
+    command = last.partition("copperline ")[2].split()
+    resumed = subprocess.run(
+        [sys.executable, "-m", "assistant.cli", *command, "--json"],
+        capture_output=True, text=True, check=False, timeout=WITHIN_S,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout)["runs"] == {"submitted": 6, "completed": 6, "failed": 0}
+
+
+@pytest.mark.parametrize("name", ["serial", "process_pool", "dask"])
+def test_a_killed_sweep_leaves_neither_workers_nor_programs(
+    request: pytest.FixtureRequest, mark: str, name: str
+) -> None:
+    with sweeping(request, name) as process:
+        assert alive(mark)
+        process.kill()
+    assert until(lambda: is_gone(request, name, process.pid, mark)), group_of(process.pid)
+
+
+@dataclass(frozen=True)
+class Stuck(Bowl):
+    """Its runs are one call of machine code that lets no other thread of Python run."""
+
+    def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
+        Path("begun.txt").write_text(str(os.getpid()))
+        return {"height": float(sum(range(10**15)))}
+
+
+STUCK = """
+from assistant.core.ports import ExecutionRequest
+from assistant.executors.process_pool import ProcessPoolExecutor
+from tests.faults.test_interrupts import Stuck
+
+if __name__ == "__main__":
+    executor = ProcessPoolExecutor(Stuck(), 1)
+    executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+    executor.collect()
+"""
+
+
+@linux
+def test_a_worker_in_machine_code_ends_with_its_parent(mark: str) -> None:
+    Path("stuck.py").write_text(STUCK)
+    with subprocess.Popen(
+        [sys.executable, "stuck.py"], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ) as process:
+        begun = Path("begun.txt")
+        assert until(lambda: begun.exists() and bool(begun.read_text()))
+        process.kill()
+    worker = Path("/proc", begun.read_text())
+    assert until(lambda: _group(worker) == -1)
+
+
+def test_a_worker_ends_with_its_pipe() -> None:
+    worker = _Worker(Climb())
+    worker.send(ExecutionRequest(1, {"x": 3, "y": 0, "mode": "plain"}, seed=1))
+    assert worker.pipe.poll(WITHIN_S)
+    assert worker.receive() == (1, {"height": 100.0, "unknown": None})
+    worker.pipe.close()  # as if the parent were gone, in the middle of an endless run
+    worker.process.join(WITHIN_S)
+    assert worker.process.exitcode == -signal.SIGKILL
+
+
+def test_signals_again_and_again_leave_nothing_behind(
+    request: pytest.FixtureRequest, mark: str
+) -> None:
+    with sweeping(request, "process_pool") as process:
+        while process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.02)
+        _, errors = process.communicate()
+    assert process.returncode in (130, -signal.SIGINT), errors
+    assert "continue with: copperline resume" in errors
+    assert "are being ended" in errors
+    assert "Traceback" not in errors
+    assert set(states()) == {RunState.QUEUED}
+    assert until(lambda: is_gone(request, "process_pool", process.pid, mark))
