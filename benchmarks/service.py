@@ -13,7 +13,8 @@
 
 ``--part http`` measures the same through a service in a process of its own, with what a person's
 decision waits meanwhile; see `benchmarks.service_http`. ``--part big`` measures one experiment of
-100,000 finished runs; see `benchmarks.service_big`.
+100,000 finished runs; see `benchmarks.service_big`. ``--part capacity`` measures what each kind of
+request costs a service, for `benchmarks.service_model`; see `benchmarks.service_capacity`.
 
 All figures depend on the disk and on what else it does: the load of the machine is noted.
 """
@@ -39,6 +40,7 @@ from assistant.store.event_store import Durability, SqliteStore
 from assistant.store.queue import RunQueue
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.service_big import measure_big
+from benchmarks.service_capacity import measure_capacity
 from benchmarks.service_http import append_in_parts, measure_http
 from strategies import Configuration, Parameter, ParameterSpace
 
@@ -228,7 +230,7 @@ def measure_store(options: argparse.Namespace, record: Record, folder: Path) -> 
     )  # fmt: skip
 
 
-PARTS = ("store", "http", "big")
+PARTS = ("store", "http", "big", "capacity")
 
 
 def main() -> None:
@@ -249,6 +251,8 @@ def main() -> None:
             measure_http(options, record, Path(name), store_with)
         if "big" in parts:
             measure_big(options, record, Path(name))
+        if "capacity" in parts:
+            measure_capacity(options, record, Path(name), store_with)
     record.write()
 
 
