@@ -12,7 +12,7 @@ from typing import Literal
 from scipy.special import stdtrit
 
 from assistant.core.errors import ExperimentError
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_result, once_per_state
 from assistant.core.objective import LIMIT, Goal
 from assistant.core.run import Outcome, Run
 from strategies import Configuration, Level, Observation
@@ -107,6 +107,7 @@ def first_response(experiment: Experiment) -> AnalysedResponse:
     return AnalysedResponse(str(objective.wrapper), objective.unit, objective.goal)
 
 
+@once_per_result
 def response_observations(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> tuple[Observation, ...]:
@@ -140,6 +141,18 @@ def sample_of_effects(
         always=() if baseline is None else (baseline,),
     )
     return tuple(observations[i] for i in positions)
+
+
+@once_per_result
+def _fitted(
+    experiment: Experiment,
+    response: AnalysedResponse,
+    only: RunFilter,
+    pairs: tuple[tuple[str, str], ...] = (),
+) -> FactorialModel:
+    """Return the model of all main effects and some interactions. Raises AnalysisError."""
+    observations = response_observations(experiment, response, only)
+    return FactorialModel.fit(experiment.space, sample_of_effects(experiment, observations), pairs)
 
 
 Verdict = Literal["better", "worse"]
@@ -277,9 +290,10 @@ class EffectsReport:
         return tuple(effect.range for effect in self.main)
 
 
+@once_per_result
 def effects_report(
     experiment: Experiment,
-    pairs: Sequence[tuple[str, str]] = (),
+    pairs: tuple[tuple[str, str], ...] = (),
     response: AnalysedResponse | None = None,
     only: RunFilter = EVERY,
 ) -> EffectsReport:
@@ -295,9 +309,8 @@ def effects_report(
     """
     looked_at = response or first_response(experiment)
     every = response_observations(experiment, looked_at, only)
-    history = sample_of_effects(experiment, every)
-    model = FactorialModel.fit(experiment.space, history, pairs)
-    additive = FactorialModel.fit(experiment.space, history) if pairs else model
+    model = _fitted(experiment, looked_at, only, pairs)
+    additive = _fitted(experiment, looked_at, only)
     sign = looked_at.sign
     places = {level_range.parameter: i for i, level_range in enumerate(additive.ranges)}
     contrasts = tuple(
@@ -337,8 +350,7 @@ def effects_report(
 def parameter_ranges(experiment: Experiment) -> dict[str, float]:
     """Return the range of each parameter's main effect by name, without unknown ones."""
     try:
-        history = sample_of_effects(experiment, response_observations(experiment))
-        model = FactorialModel.fit(experiment.space, history)
+        model = _fitted(experiment, first_response(experiment), EVERY)
     except AnalysisError:
         return {}
     return {entry.parameter: entry.value for entry in model.ranges if entry.value is not None}
@@ -499,6 +511,7 @@ class StandardisedEffects:
     df: int
 
 
+@once_per_result
 def term_shares(
     experiment: Experiment, response: AnalysedResponse | None = None, only: RunFilter = EVERY
 ) -> TermShares:
@@ -508,9 +521,8 @@ def term_shares(
     ranges are tested.
     Raises AnalysisError if the main effects alone have too many columns.
     """
-    space = experiment.space
-    history = sample_of_effects(experiment, response_observations(experiment, response, only))
-    model = FactorialModel.fit(space, history)
+    space, looked_at = experiment.space, response or first_response(experiment)
+    model = _fitted(experiment, looked_at, only)
     main = tuple(_strength(model, model.test(entry.parameter)) for entry in model.ranges)
     able = [strength for strength in main if strength.test.df]
     paired_names = {strength.parameters[0] for strength in able[:MOST_PAIRED]}
@@ -519,7 +531,7 @@ def term_shares(
         if not {first, second} <= paired_names:
             continue
         try:
-            with_pair = FactorialModel.fit(space, history, [(first, second)])
+            with_pair = _fitted(experiment, looked_at, only, ((first, second),))
         except AnalysisError as error:
             test = TermTest((first, second), 0, 0, None, None, None, str(error))
             pairs.append(TermShare((first, second), test, None))
@@ -573,6 +585,7 @@ class MissingReport:
     block_runs: tuple[dict[str, Level], ...]
 
 
+@once_per_state
 def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingReport:
     """Return the additional runs needed to estimate a target effect.
 

@@ -28,7 +28,7 @@ from assistant.analysis.remaining_runs import (
     draw_futures,
     interval,
 )
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_result
 from assistant.core.forecast import (
     MOST_LEFT,
     EndForecast,
@@ -79,6 +79,7 @@ def forecast_inputs(experiment: Experiment, now_s: float) -> ForecastInputs:
     return ForecastInputs(evidence_of(experiment), draw_futures(experiment, now_s))
 
 
+@once_per_result
 def evidence_of(experiment: Experiment) -> ForecastEvidence:
     """Compute the features of the results so far that the forecast needs."""
     over = sorted(

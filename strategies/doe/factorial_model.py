@@ -138,11 +138,8 @@ class FactorialModel:
         Raises `SpaceError` if an observation is not of this space, `UnknownParameterError` for a
         name, `AnalysisError` for a pair of a parameter with itself, or for too many columns.
         """
-        for observation in observations:
-            space.index(observation.configuration)
         n = len(observations)
-        ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
-        ids = ids.reshape(n, len(space.parameters))
+        ids = space.level_ids([o.configuration for o in observations])
         level_ids = [np.unique(ids[:, i]).tolist() if n else [0] for i in range(ids.shape[1])]
         coding = Coding.of(space, level_ids, _positions(space, pairs))
         response = responses(observations)

@@ -224,11 +224,12 @@ class ParameterSpace:
 
         Raises `SpaceError` if it does not belong to this space.
         """
-        return self._admission.admits(self._ids(configuration))
+        level_ids = self._ids(configuration)
+        return self._is_whole or self._admission.admits(level_ids)
 
     def count_allowed_of(self, configurations: Collection[Configuration]) -> int:
         """Return how many of given configurations of this space are allowed."""
-        if not self.closed and not self.exclusions:
+        if self._is_whole:
             return len(configurations)
         return sum(map(self.is_allowed, configurations))
 
@@ -275,6 +276,18 @@ class ParameterSpace:
         for parameter, level_id in zip(self.parameters, self._ids(configuration), strict=True):
             index = index * parameter.n_levels + level_id
         return index
+
+    def level_ids(self, configurations: Sequence[Configuration]) -> NDArray[np.int64]:
+        """Return the level ids of n configurations for each of d parameters, int64 [n, d].
+
+        Raises `SpaceError` if one does not belong to this space.
+        """
+        n, d = len(configurations), len(self.parameters)
+        if all(c.lineage == self.lineage and len(c.level_ids) == d for c in configurations):
+            ids = np.array([c.level_ids for c in configurations], dtype=np.int64).reshape(n, d)
+            if ((ids >= 0) & (ids < self._level_counts)).all():
+                return ids
+        return np.array([self._ids(c) for c in configurations], dtype=np.int64)
 
     def values(self, configuration: Configuration) -> dict[str, Level]:
         """Return the parameter values of a configuration, by parameter name."""
@@ -479,6 +492,11 @@ class ParameterSpace:
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {p.name: i for i, p in enumerate(self.parameters)}
+
+    @cached_property
+    def _is_whole(self) -> bool:
+        """Whether every configuration is allowed."""
+        return not self.closed and not self.exclusions
 
     @cached_property
     def _level_counts(self) -> tuple[int, ...]:

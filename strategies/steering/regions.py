@@ -330,7 +330,7 @@ def pending_in_region(
     ``box`` is arithmetic, so exact for a box of any size without exclusions; with exclusions it
     is None where `ParameterSpace.count_allowed` is. Raises `OptionError` for another rule.
     """
-    done, has_exclusions = knowledge.tried, bool(space.exclusions)  # closed levels are not walked
+    done = knowledge.tried
     if rule == "queued":
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
@@ -343,9 +343,7 @@ def pending_in_region(
                 continue
             seen.add(ids)
             configuration = Configuration(ids, space.lineage)
-            if configuration in done:
-                continue
-            if not has_exclusions or space.is_allowed(configuration):
+            if configuration not in done and space.is_allowed(configuration):
                 count += 1
                 if len(listed) < LISTED:
                     listed.append(configuration)
@@ -354,9 +352,7 @@ def pending_in_region(
         pending = dict[Configuration, None]()
         most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
         for _, configuration, _ in itertools.islice(in_box(space, region), most):
-            if configuration in done:
-                continue
-            if not has_exclusions or space.is_allowed(configuration):
+            if configuration not in done and space.is_allowed(configuration):
                 pending[configuration] = None
                 if len(pending) == LISTED:
                     break

@@ -113,7 +113,7 @@ def test_changes_have_the_sign_of_the_measure_and_the_verdict_that_of_the_goal(
 
 def test_an_interaction_is_named_with_what_it_adds() -> None:
     experiment = run_all(Product(), "few").experiment
-    report = effects_report(experiment, [("a", "b")])
+    report = effects_report(experiment, (("a", "b"),))
     (pair,) = report.interactions
     assert pair.parameters == ("a", "b")
     assert [c.change for c in pair.combinations] == pytest.approx([-5, -3, 1, 7])

@@ -9,6 +9,7 @@ from assistant import Experiment, Sla, open_session
 from assistant.core.codec import decode_event, encode_event
 from assistant.core.errors import CodecError, ExperimentError
 from assistant.core.events import ExperimentFinished, RunCompleted, RunStarted
+from assistant.core.experiment import once_per_result, once_per_state
 from assistant.core.run import Outcome
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
@@ -85,3 +86,41 @@ def test_a_journal_begins_with_its_opening() -> None:
 def test_damaged_events_are_refused(text: str) -> None:
     with pytest.raises(CodecError):
         decode_event(text)
+
+
+def test_what_is_derived_is_computed_once_for_each_state() -> None:
+    computed: list[tuple[str, int]] = []
+
+    @once_per_state
+    def of_state(experiment: Experiment, add: int = 0) -> int:
+        computed.append(("state", add))
+        return len(experiment.runs) + add
+
+    @once_per_result
+    def of_results(experiment: Experiment) -> int:
+        computed.append(("results", 0))
+        return len(experiment.measured)
+
+    bowl = Bowl(baseline=TODAY)
+    session = open_session(bowl, store=MemoryStore(), sla=Sla(9), seed=0, clock=TickingClock())
+    session.submit(session.initial_evaluation(3))
+    for _ in range(2):
+        assert (of_state(session.experiment), of_state(session.experiment, 4)) == (3, 7)
+        assert of_results(session.experiment) == 0
+    assert computed == [("state", 0), ("state", 4), ("results", 0)]
+    supposed = session.experiment.supposing([RunStarted(0.0, 1)])
+    assert (of_state(supposed), of_results(supposed)) == (3, 0)
+    assert computed[3:] == [("state", 0)], "a start is no result"
+    session.run_queued(SerialExecutor(bowl))
+    assert (of_state(session.experiment), of_results(session.experiment)) == (3, 3)
+    assert (of_state(supposed), of_results(supposed)) == (3, 0), "a copy has a state of its own"
+
+
+def test_the_regions_are_those_of_the_events_so_far() -> None:
+    _, events = journal(seed=1, runs=20)
+    experiment, found = Experiment.replay(events[:1]), set()
+    for n, event in enumerate(events[1:], start=2):
+        experiment.apply(event)
+        assert experiment.regions == Experiment.replay(events[:n]).regions
+        found.add(len(experiment.regions))
+    assert max(found) > 0

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Forecast, RunState, Sla, load_session, open_session
 from assistant.analysis.forecast import forecast
@@ -219,3 +220,28 @@ def test_a_forecast_is_made_once_for_everybody_and_anew_after_a_decision(
     page = at_page(opened.session.id)
     assert len(made) == 2
     assert "The chance to reach 1 is not known yet" in shown(page)
+
+
+@pytest.mark.parametrize("name", ["overview", "what-if", "space", "effects", "report"])
+def test_what_a_page_has_computed_is_forgotten_with_the_next_result(
+    opened: NewExperiment, store: Path, name: str
+) -> None:
+    def content(page: AppTest) -> list[str]:
+        return [shown(page), *(table.value.to_json() for table in page.dataframe)]
+
+    opened.session.submit(opened.session.initial_evaluation(5))
+    opened.session.run_queued(SerialExecutor(opened.application))
+    page = at_page(opened.session.id, name)
+    before = content(page)
+    assert before == content(at_page(opened.session.id, name))
+    for x, y in ((4, 4), (4, 3), (3, 4), (3, 3)):
+        if not opened.session.experiment.runs_of(
+            opened.session.experiment.space.from_values({"x": x, "y": y})
+        ):
+            opened.session.include({"x": x, "y": y})
+    opened.session.run_queued(SerialExecutor(opened.application))
+    desk_in(page, store)
+    after = content(at_page(opened.session.id, name))
+    assert after != before
+    state.service_connection.clear()
+    assert after == content(at_page(opened.session.id, name))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assistant.presentation.charts.palette import ACCENT, MUTED, OTHERS, SERIES, TEXT
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import HEAD, Spec, frame
 
 COLOURS = (*SERIES[:6], OTHERS)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
@@ -160,8 +160,7 @@ def platform_picture(drawing: PlatformDrawing) -> Spec:
     """Draw the panels of an AI platform below each other, over days or over hours of the day."""
     last = len(drawing.panels) - 1
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
+        **HEAD,
         "title": {
             "text": _folded(drawing.title), "anchor": "start", "color": TEXT,
             "fontWeight": "normal", "fontSize": 15, "offset": 12,
@@ -182,7 +181,7 @@ def panel_chart(panel: PlatformPanel, drawing: PlatformDrawing) -> Spec:
     for channel in ("color", "strokeDash"):
         if spec["encoding"][channel]["legend"] is not None:
             spec["encoding"][channel]["legend"] = {"orient": "top", "title": None}
-    return {"$schema": SCHEMA, "config": CONFIG, "width": 420, "height": 170, **spec}
+    return {**frame(420, 170), **spec}
 
 
 def qq_chart(quantiles: QuantileComparison) -> Spec:
@@ -208,10 +207,7 @@ def qq_chart(quantiles: QuantileComparison) -> Spec:
     tooltip = [{"field": name, "title": f"{name} [s]", "format": ".3~g"}
             for name in ("observed", "simulated")]  # fmt: skip
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 220,
-        "height": 220,
+        **frame(220, 220),
         "layer": [
             {
                 "data": {"values": [{"observed": end, "simulated": end} for end in ends]},
@@ -256,10 +252,7 @@ def week_chart(bands: WeekBands) -> Spec:
         }
 
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 720,
-        "height": 220,
+        **frame(720, 220),
         "data": {"values": rows},
         "layer": [
             {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assistant.presentation.charts.palette import ACCENT, MUTED, SERIES, TEXT
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import Spec, frame, nominal
 from assistant.presentation.charts.workload import SECOND, SECONDS_TICKS
 
 MOST_COLOURS = 10
@@ -86,7 +86,7 @@ def batches(
             rows.append({"row": block.row, "from": begin, "to": end, "flavour": name})
     legend_flavours = [*common_flavours, "others"]
     return {
-        **_frame(440, 9 * n_rows),
+        **frame(440, 9 * n_rows),
         "data": {"values": rows},
         "transform": [{"calculate": "datum.row + 0.82", "as": "below"}],
         "mark": {"type": "rect"},
@@ -101,14 +101,10 @@ def batches(
                 "scale": {"domain": [n_rows, 0], "nice": False},
             },
             "y2": {"field": "below"},
-            "color": {
-                "field": "flavour", "type": "nominal",
-                "scale": {
-                    "domain": legend_flavours,
-                    "range": [*FLAVOUR_COLOURS[: len(common_flavours)], MUTED],
-                },
-                "legend": {"columns": 3, "labelLimit": 150, "symbolType": "square"},
-            },
+            "color": nominal(
+                "flavour", legend_flavours, [*FLAVOUR_COLOURS[: len(common_flavours)], MUTED],
+                legend={"columns": 3, "labelLimit": 150, "symbolType": "square"},
+            ),
         },
     }  # fmt: skip
 
@@ -154,7 +150,7 @@ def course(moments: Sequence[CourseBand], title: str, colour: str = SECOND) -> S
         y["scale"] = {"type": "symlog", "constant": 1}
         y["axis"] = {"values": [t for t in _COUNTS if t <= most]}
     return {
-        **_frame(440, 190),
+        **frame(440, 190),
         "data": {"values": rows},
         "layer": [
             {
@@ -207,7 +203,7 @@ def lives(
         "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
     }  # fmt: skip
     return {
-        **_frame(560, 240),
+        **frame(560, 240),
         "data": {"values": rows},
         "layer": [
             {
@@ -243,7 +239,7 @@ def reuse(real: Sequence[float], generated: Mapping[str, Sequence[float]], most:
         ]
     names = list(every)
     return {
-        **_frame(560, 220),
+        **frame(560, 220),
         "data": {"values": rows},
         "mark": {"type": "bar"},
         "encoding": {
@@ -300,7 +296,7 @@ def quantiles(
     }  # fmt: skip
     diagonal = [{"real": 0, "median": 0}, {"real": most, "median": most}]
     return {
-        **_frame(300, 300),
+        **frame(300, 300),
         "data": {"values": rows},
         "layer": [
             {
@@ -345,7 +341,7 @@ def servers(
         "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
     }  # fmt: skip
     return {
-        **_frame(640, 240),
+        **frame(640, 240),
         "data": {"values": rows},
         "layer": [
             {
@@ -353,10 +349,8 @@ def servers(
                 "encoding": {
                     "x": x,
                     "y": y,
-                    "color": {"field": "line", "type": "nominal", "legend": key,
-                              "scale": {"domain": names, "range": colours}},
-                    "strokeDash": {"field": "line", "type": "nominal", "legend": key,
-                                   "scale": {"domain": names, "range": dashes}},
+                    "color": nominal("line", names, colours, legend=key),
+                    "strokeDash": nominal("line", names, dashes, legend=key),
                 },
             },
             {
@@ -372,26 +366,16 @@ _COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 10000
 
 
 def _lines(names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "field": "line", "type": "nominal",
-        "scale": {"domain": list(names), "range": [TEXT, *KINDS][: len(names)]},
-        "legend": {
-            "title": None, "orient": "top", "symbolStrokeWidth": 2, "symbolOpacity": 1,
-            "symbolType": "circle",
-        },
-    }  # fmt: skip
+    return nominal(
+        "line", names, [TEXT, *KINDS][: len(names)],
+        legend={"title": None, "orient": "top", "symbolStrokeWidth": 2, "symbolOpacity": 1,
+                "symbolType": "circle"},
+    )  # fmt: skip
 
 
 def _dashes(names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "field": "line", "type": "nominal",
-        "scale": {"domain": list(names), "range": list(_DASHES[: len(names)])},
-        "legend": {"title": None, "orient": "top", "symbolStrokeWidth": 2},
-    }  # fmt: skip
-
-
-def _frame(width: int, height: int) -> Spec:
-    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
+    legend = {"title": None, "orient": "top", "symbolStrokeWidth": 2}
+    return nominal("line", names, _DASHES[: len(names)], legend=legend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +398,7 @@ def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: f
          "axis": axis}  # fmt: skip
     diagonal = [{"memory": least, "cpu": least}, {"memory": 1, "cpu": 1}]
     return {
-        "$schema": SCHEMA, "config": CONFIG, "width": 400, "height": 300,
+        **frame(400, 300),
         "data": {"values": rows},
         "layer": [
             {
@@ -427,13 +411,11 @@ def packings(points: Sequence[PackingPoint], algorithms: Sequence[str], least: f
                 "encoding": {
                     "x": x,
                     "y": y,
-                    "color": {
-                        "field": "algorithm", "type": "nominal",
-                        "scale": {"domain": list(algorithms),
-                                  "range": list(KINDS[: len(algorithms)])},
-                        "legend": {"title": None, "orient": "top", "columns": 2,
-                                   "symbolOpacity": 1, "symbolSize": 50},
-                    },
+                    "color": nominal(
+                        "algorithm", algorithms, KINDS[: len(algorithms)],
+                        legend={"title": None, "orient": "top", "columns": 2, "symbolOpacity": 1,
+                                "symbolSize": 50},
+                    ),
                 },
             },
         ],

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from assistant.presentation.charts.axes import value_axis
 from assistant.presentation.charts.palette import TEXT, series
 from assistant.presentation.charts.vega_lite import (
-    CONFIG,
-    SCHEMA,
     RunPoint,
     Spec,
+    frame,
+    nominal,
     run_axis,
     unit_in,
 )
@@ -71,10 +71,7 @@ def best_overlay(courses: Sequence[BestCourse], names: Sequence[str], title: str
     ]
     faded = {"condition": {"param": PICKED, "value": 1}, "value": 0.12}
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 640,
-        "height": 300,
+        **frame(640, 300),
         "data": {"values": rows},
         "layer": [
             {
@@ -140,10 +137,7 @@ def effects_beside(ranges: Sequence[RangeBeside], names: Sequence[str], title: s
         "color": _colour(experiments, names),
     }
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 640,
-        "height": max(_ROW * len(experiments) + 10, 26) * len(parameters),
+        **frame(640, max(_ROW * len(experiments) + 10, 26) * len(parameters)),
         "data": {"values": rows},
         "layer": [
             {
@@ -168,9 +162,8 @@ def effects_beside(ranges: Sequence[RangeBeside], names: Sequence[str], title: s
 
 def _colour(sort: Sequence[str], names: Sequence[str]) -> Spec:
     colours = dict(zip(names, series(len(names)), strict=True))
-    return {
-        "field": "name", "type": "nominal", "sort": list(sort),
-        "scale": {"domain": list(sort), "range": [colours[name] for name in sort]},
-        "legend": {"title": None, "orient": "top", "labelLimit": 260, "columns": 3,
-                   "labelColor": TEXT, "symbolType": "circle", "symbolOpacity": 1},
-    }  # fmt: skip
+    return nominal(
+        "name", sort, [colours[name] for name in sort], sort=list(sort),
+        legend={"title": None, "orient": "top", "labelLimit": 260, "columns": 3,
+                "labelColor": TEXT, "symbolType": "circle", "symbolOpacity": 1},
+    )  # fmt: skip

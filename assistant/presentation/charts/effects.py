@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from assistant.analysis.effects import StandardisedEffects, TermShare
 from assistant.presentation.charts.axes import value_axis
 from assistant.presentation.charts.palette import ACCENT, LOWERS, MUTED, RAISES, TEXT, WARN, series
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec, slant, unit_in
+from assistant.presentation.charts.vega_lite import Spec, frame, nominal, slant, unit_in
 from assistant.presentation.text.number_format import quantity
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 
@@ -74,7 +74,7 @@ def main_effects(
     x = _levels_axis("level", [c.level for c in levels], f"{parameter}{in_unit}")
     y = {"field": "change", **change_axis([*levels, *beside], title)}
     return {
-        **_frame(300, 170),
+        **frame(300, 170),
         "description": f"{title or 'change'} by level of {parameter}",
         "data": {"values": rows},
         "layer": [
@@ -136,15 +136,12 @@ def interaction(
     ]
     x = _levels_axis("first", list(dict.fromkeys(c.first for c in changes)), first)
     y = {"field": "change", **value_axis([0.0, *(c.change for c in changes)], title)}
-    colour = {
-        "field": "second",
-        "type": "nominal",
-        "sort": second_levels,
-        "scale": {"domain": second_levels, "range": list(series(len(second_levels)))},
-        "legend": {"title": second, "orient": "right"},
-    }
+    colour = nominal(
+        "second", second_levels, series(len(second_levels)), sort=second_levels,
+        legend={"title": second, "orient": "right"},
+    )  # fmt: skip
     return {
-        **_frame(420, 220),
+        **frame(420, 220),
         "description": f"{title}: {first} with {second}",
         "data": {"values": rows},
         "layer": [
@@ -221,12 +218,7 @@ def _bars(
                     "title": None,
                     "axis": {"labelLimit": 260, "labelColor": TEXT},
                 },
-                "color": {
-                    "field": "sign",
-                    "type": "nominal",
-                    "scale": {"domain": signs, "range": [RAISES, LOWERS]},
-                    "legend": {"orient": "bottom"},
-                },
+                "color": nominal("sign", signs, [RAISES, LOWERS], legend={"orient": "bottom"}),
                 "tooltip": [{"field": field} for field in ("name", "size", "sign", "effect")],
             },
         }
@@ -235,7 +227,7 @@ def _bars(
         if size is not None:
             layers += _margin(x, size, label, colour, dy, longest)
     return {
-        **_frame(300, max(20 * len(rows), 60)),
+        **frame(300, max(20 * len(rows), 60)),
         "padding": {"top": 30, "left": 5, "right": 5, "bottom": 5},
         "data": {"values": rows},
         "layer": layers,
@@ -292,7 +284,7 @@ def half_normal(points: Sequence[HalfNormalPoint], margins: Margins, title: str)
             for side, align, dx in ((">=", "right", -7), ("<", "left", 7))
         ),
     ]
-    return {**_frame(420, 260), "data": {"values": rows}, "layer": layers}
+    return {**frame(420, 260), "data": {"values": rows}, "layer": layers}
 
 
 def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Spec:
@@ -342,7 +334,7 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
     titles = {"first": "", "second": "", "what": "", "label": "explains", "df": "", "p": ""}
     tips = [{"field": name, "title": title or name} for name, title in titles.items()]
     return {
-        **_frame(420, max(36 * len(names), 72)),
+        **frame(420, max(36 * len(names), 72)),
         "description": "shares of the variation, by parameter and pair",
         "data": {"values": rows},
         "encoding": {"x": across, "y": down},
@@ -404,10 +396,6 @@ def choosable(spec: Spec, parameter: str) -> Spec:
     }
     last = {**dots, "params": [param], "mark": {**dots["mark"], "cursor": "pointer"}}
     return {**spec, "data": {"values": rows}, "layer": [*spec["layer"][:-1], last]}
-
-
-def _frame(width: int, height: int) -> Spec:
-    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
 
 
 def _levels_axis(field: str, levels: Sequence[str], title: str) -> Spec:

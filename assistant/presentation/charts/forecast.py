@@ -12,13 +12,13 @@ from assistant.core.forecast import FanPoint
 from assistant.presentation.charts.axes import value_axis
 from assistant.presentation.charts.palette import ACCENT, MUTED, TEXT, WARN
 from assistant.presentation.charts.vega_lite import (
-    CONFIG,
-    SCHEMA,
     RunPoint,
     Spec,
     best_axis,
     best_so_far,
+    frame,
     marked,
+    nominal,
     run_axis,
 )
 
@@ -267,11 +267,6 @@ def chance_over_runs(marks: Sequence[ChanceMark], end: int | None, reached: bool
     return {**frame(640, 200), "data": {"values": rows}, "layer": layers}
 
 
-def frame(width: int, height: int) -> Spec:
-    """Return the Vega-Lite frame of a chart of the given width and height in pixels."""
-    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}
-
-
 def _known(value: float | None) -> list[float]:
     return [] if value is None else [value]
 
@@ -396,12 +391,7 @@ def _chance_rules(y: Spec) -> list[Spec]:
 
 
 NOW, THEN = "now", "then"
-_WHEN: Spec = {
-    "field": "when",
-    "type": "nominal",
-    "scale": {"domain": [NOW, THEN], "range": [MUTED, ACCENT]},
-    "legend": None,
-}
+_WHEN: Spec = nominal("when", [NOW, THEN], [MUTED, ACCENT], legend=None)
 _BAR = 18
 
 
@@ -632,10 +622,7 @@ def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
         "axis": {"labelLimit": 220, "labelColor": TEXT},
     }
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 560,
-        "height": max(18 * len(rows), 60),
+        **frame(560, max(18 * len(rows), 60)),
         "data": {"values": rows},
         "encoding": {"y": y},
         "layer": [
@@ -652,16 +639,8 @@ def prediction_chart(marks: Sequence[PredictionMark], title: str) -> Spec:
                 "mark": {"type": "point", "filled": True, "opacity": 1, "size": 65},
                 "encoding": {
                     "x": {**x, "field": "came"},
-                    "shape": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "scale": {"domain": kinds, "range": ["circle", "cross", "square"]},
-                    },
-                    "color": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "scale": {"domain": kinds, "range": [ACCENT, WARN, MUTED]},
-                    },
+                    "shape": nominal("kind", kinds, ["circle", "cross", "square"]),
+                    "color": nominal("kind", kinds, [ACCENT, WARN, MUTED]),
                     "tooltip": [
                         {"field": name}
                         for name in ("label", "expected", "low", "high", "came", "kind")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assistant.presentation.charts.palette import ACCENT, MUTED, TEXT
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import HEAD, Spec, nominal
 
 BAR_HEIGHT = 22  # Pixels of the chart's height for each bar
 
@@ -60,16 +60,10 @@ def ranking_bars(bars: Sequence[RankedBar]) -> Spec:
         "title": None,
         "axis": {"labelLimit": 150, "ticks": False, "domain": False, "labelPadding": 6},
     }
-    colour = {
-        "field": "kind",
-        "type": "nominal",
-        "scale": {"domain": ["clear", "may be noise"], "range": [ACCENT, MUTED]},
-        "legend": None,
-    }
+    colour = nominal("kind", ["clear", "may be noise"], [ACCENT, MUTED], legend=None)
     tooltip = [{"field": "parameter"}, {"field": "label", "title": "range"}]
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
+        **HEAD,
         "description": "what matters, by parameter",
         "width": 640,
         "height": BAR_HEIGHT * len(rows),

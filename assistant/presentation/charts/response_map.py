@@ -19,7 +19,7 @@ from assistant.presentation.charts.palette import (
     VALUE_SCHEME,
     series,
 )
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import CONFIG, HEAD, Spec, nominal
 
 Dark = Literal["low", "high"]  # End of the values that is drawn dark: the better one
 
@@ -328,8 +328,8 @@ def response_map(
         *labels(down, step_y, width, y, is_across=False),
     ]
     return {
-        "$schema": SCHEMA,
-        "config": {**CONFIG, "view": {"stroke": None}, "aria": False},
+        **HEAD,
+        "config": {**CONFIG, "aria": False},
         "usermeta": {"embedOptions": {"renderer": "canvas" if columns * rows > 500 else "svg"}},
         "description": "map of the configurations",
         "autosize": "pad",  # the size is that of the cells, without labels
@@ -369,13 +369,10 @@ def _painted(
         numbers = sorted({*cells.regions} - {0})
         colours = [series(n)[-1] for n in numbers]
         domain = [f"region {n}" for n in numbers]
-        fill: Spec = {
-            "field": "v",
-            "type": "nominal",
-            "scale": {"domain": domain, "range": colours},
-            "legend": {"symbolType": "square", "symbolSize": 120} if numbers else None,
-            "condition": [shut, blank],
-        }
+        fill = nominal(
+            "v", domain, colours, condition=[shut, blank],
+            legend={"symbolType": "square", "symbolSize": 120} if numbers else None,
+        )  # fmt: skip
         transforms = [
             _made("v", "R[datum.i] > 0 ? 'region ' + R[datum.i] : null"),
             _made("told", "R[datum.i] > 0 ? R[datum.i] : 'none'"),
@@ -451,12 +448,10 @@ def _drawn_marks(
     layers: list[Spec] = []
     for group, look in groups:
         kinds = [kind for kind in group if kind in present]
-        shape: Spec = {
-            "field": "kind",
-            "type": "nominal",
-            "scale": {"domain": kinds, "range": [_SHAPES[kind] for kind in kinds]},
-            "legend": {"symbolSize": 120 if group is _ABOVE else 100, "columns": 6, **_LABELS},
-        }
+        shape = nominal(
+            "kind", kinds, [_SHAPES[kind] for kind in kinds],
+            legend={"symbolSize": 120 if group is _ABOVE else 100, "columns": 6, **_LABELS},
+        )  # fmt: skip
         if kinds:
             layers.append(
                 {
@@ -586,14 +581,11 @@ def parallel(
         "size": {"condition": {"test": "datum.chosen === 'yes'", "value": 4}, "value": 1.6},
     }
     if any(not line.is_feasible for line in lines):
-        lines_drawn["strokeDash"] = {
-            "field": "kind", "type": "nominal",
-            "scale": {"domain": list(_KINDS), "range": [[1, 0], [4, 3]]},
-        }  # fmt: skip
+        lines_drawn["strokeDash"] = nominal("kind", _KINDS, [[1, 0], [4, 3]])
     ticks = [{"axis": i, "at": at, "text": text}
              for i, axis in enumerate(axes) for at, text in axis.ticks]  # fmt: skip
     return {
-        "$schema": SCHEMA,
+        **HEAD,
         "description": f"runs on parallel axes, {title}",
         "padding": {"left": 16, "right": 5, "top": 5, "bottom": 5},
         "config": {**CONFIG, "aria": False},

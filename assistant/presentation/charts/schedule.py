@@ -18,7 +18,7 @@ from assistant.presentation.charts.palette import (
     SERIES,
     TEXT,
 )
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import HEAD, Spec, frame, nominal
 
 JOB, BRUSH = "job", "brush"  # Names of the selections: a clicked job, a brushed time window
 
@@ -172,7 +172,8 @@ def gantt(
     }  # fmt: skip
     layers = [_shaded(shades, x, y)] if shades else []
     layers += [bars, *_parted(frame, y)]
-    return {**_head(height), "data": {"values": rows}, "layer": layers}
+    data = {"values": rows}
+    return {**HEAD, "width": 900, "height": height, "data": data, "layer": layers}
 
 
 def _shaded(shades: Sequence[DensityCell], x: Spec, y: Spec) -> Spec:
@@ -218,7 +219,7 @@ def overview(line: StepLine, from_s: float, to_s: float) -> Spec:
     y = {**share, "field": "value", "title": "in use", "axis": axis}
     span = {"type": "interval", "encodings": ["x"]}
     return {
-        **_head(70),
+        **frame(900, 70),
         "data": {"values": _rows(line)},
         "layer": [
             {
@@ -276,7 +277,7 @@ def curves(
                 "encoding": {"x": x, "y": y, **of_line},
             }
         )
-    return {**_head(150), "layer": layers}
+    return {**frame(900, 150), "layer": layers}
 
 
 def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> Spec:
@@ -308,7 +309,7 @@ def waits_by_class(waits: Sequence[ClassWaits], most_s: float | None = None) -> 
     ]
     end = {"field": "high"}
     return {
-        **_head(30 + 30 * len(waits)),
+        **frame(900, 30 + 30 * len(waits)),
         "data": {"values": rows},
         "layer": [
             {
@@ -351,7 +352,7 @@ def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, othe
         ("low", "1 in 10 below"), ("median", "median"), ("high", "1 in 10 above"))]  # fmt: skip
     tooltip = [{"field": "n", "title": "jobs"}, *statistics]
     return {
-        **_head(180),
+        **frame(900, 180),
         "data": {"values": rows},
         "layer": [
             {
@@ -371,10 +372,6 @@ def wait_changes(changes: Sequence[WaitChange], from_s: float, to_s: float, othe
             },
         ],
     }  # fmt: skip
-
-
-def _head(height: int) -> Spec:
-    return {"$schema": SCHEMA, "config": CONFIG, "width": 900, "height": height}
 
 
 def _rows(line: StepLine, *, peaks: bool = False) -> list[Spec]:
@@ -437,8 +434,7 @@ def fleet_picture(drawing: FleetDrawing) -> Spec:
     """Draw the panels of a fleet below each other over a common axis of hours."""
     last = len(drawing.panels) - 1
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
+        **HEAD,
         "title": {
             "text": drawing.title, "anchor": "start", "color": TEXT, "fontWeight": "normal",
             "fontSize": 15, "offset": 12, "limit": 780,
@@ -453,7 +449,7 @@ def fleet_picture(drawing: FleetDrawing) -> Spec:
 
 def panel_picture(panel: FleetPanel, step_h: float) -> Spec:
     """Draw one panel of a fleet alone, over hours."""
-    return {"$schema": SCHEMA, "config": CONFIG, **_panel(panel, step_h, is_last=True)}
+    return {**HEAD, **_panel(panel, step_h, is_last=True)}
 
 
 def _panel(panel: FleetPanel, step_h: float, is_last: bool) -> Spec:
@@ -463,11 +459,8 @@ def _panel(panel: FleetPanel, step_h: float, is_last: bool) -> Spec:
         for name, series in panel.series.items()
         for i, value in enumerate(series)
     ]
-    colour = {
-        "field": "of", "type": "nominal", "title": None,
-        "scale": {"domain": names, "range": list(COLOURS[: len(names)])},
-        "legend": {"orient": "right"} if len(names) > 1 else None,
-    }  # fmt: skip
+    legend = {"orient": "right"} if len(names) > 1 else None
+    colour = nominal("of", names, COLOURS[: len(names)], title=None, legend=legend)
     axis = {"title": "hours since the first submission" if is_last else None}
     return {
         "width": 720,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assistant.presentation.charts.palette import ACCENT, INK, MUTED, SERIES, TEXT, WARN
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import HEAD, Spec, nominal
 
 BLUE = SERIES[0]
 EARTH = ("#6f8f5a", "#d3b981", "#f3e6c8")
@@ -103,8 +103,7 @@ def maze_picture(drawing: MazeDrawing) -> Spec:
     """Draw a maze with incidents, enemies, and the runner's path coloured by time."""
     edge = 38
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
+        **HEAD,
         "title": _title(
             drawing.title, "red: enemies, starting at the diamonds; light squares: rubble"
         ),
@@ -127,8 +126,7 @@ def flood_picture(drawing: FloodDrawing) -> Spec:
     """Draw a catchment with its water, next to the rainfall and the flow at each sensor."""
     lower = [_hydrograph(drawing, number) for number in range(len(drawing.sensors))]
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
+        **HEAD,
         "title": _title(drawing.title, "blue: maximum depth of the water; lines: streams"),
         "spacing": 40,
         "hconcat": [_map(drawing), {"vconcat": [_rain(drawing), *lower], "spacing": 12}],
@@ -239,10 +237,8 @@ def _befell(drawing: MazeDrawing) -> Spec:
                  "strokeWidth": 1.5},
         "encoding": {
             **_place(drawing),
-            "shape": {"field": "what", "type": "nominal", "legend": legend,
-                      "scale": {"domain": kinds, "range": shapes}},
-            "color": {"field": "what", "type": "nominal", "legend": legend,
-                      "scale": {"domain": kinds, "range": colours}},
+            "shape": nominal("what", kinds, shapes, legend=legend),
+            "color": nominal("what", kinds, colours, legend=legend),
             "tooltip": [{"field": "what"}, {"field": "at_s", "title": "seconds"}],
         },
     }  # fmt: skip

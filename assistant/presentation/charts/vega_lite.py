@@ -34,6 +34,19 @@ CONFIG: Spec = {
     },
     "legend": {"labelColor": TEXT, "title": None, "orient": "top"},
 }
+HEAD: Spec = {"$schema": SCHEMA, "config": CONFIG}
+"""What every chart begins with."""
+
+
+def frame(width: int, height: int) -> Spec:
+    """Return what a chart of the given width and height in pixels begins with."""
+    return {**HEAD, "width": width, "height": height}
+
+
+def nominal(field: str, domain: Sequence[Any], look: Sequence[Any], **more: Any) -> Spec:
+    """Return an encoding of a field of kinds: the look (colour, shape, dash) of each in order."""
+    scale = {"domain": list(domain), "range": list(look)}
+    return {"field": field, "type": "nominal", "scale": scale, **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +132,8 @@ def best_so_far(
             "encoding": {
                 "x": x,
                 "y": {"field": "value", **y},
-                "color": {
-                    "field": "kind",
-                    "type": "nominal",
-                    "scale": {
-                        "domain": kinds,
-                        "range": [TEXT, WARN][: len(kinds)],
-                    },
-                },
-                "shape": {
-                    "field": "kind",
-                    "type": "nominal",
-                    "scale": {
-                        "domain": kinds,
-                        "range": ["circle", "cross"][: len(kinds)],
-                    },
-                },
+                "color": nominal("kind", kinds, [TEXT, WARN][: len(kinds)]),
+                "shape": nominal("kind", kinds, ["circle", "cross"][: len(kinds)]),
                 "tooltip": [
                     {"field": "id", "title": "run"},
                     {"field": "text", "title": "value"},
@@ -183,10 +182,7 @@ def best_so_far(
             }
         )
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 640,
-        "height": 260,
+        **frame(640, 260),
         "params": [GROUND],
         "data": {"values": rows},
         "layer": layers,
@@ -246,10 +242,7 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
     y = {"field": "second", **value_axis([p.second for p in points], second_title)}
     kinds, colours = ["on the front", "dominated"], [ACCENT, DOMINATED]
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 640,
-        "height": 300,
+        **frame(640, 300),
         "data": {"values": rows},
         "layer": [
             {
@@ -262,17 +255,10 @@ def trade_off(points: Sequence[TradePoint], title: str, second_title: str) -> Sp
                 "encoding": {
                     "x": x,
                     "y": y,
-                    "color": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "scale": {"domain": kinds, "range": colours},
-                    },
-                    "shape": {
-                        "field": "constraints",
-                        "type": "nominal",
-                        "scale": {"domain": ["met", "violated"], "range": ["circle", "cross"]},
-                        "legend": None,
-                    },
+                    "color": nominal("kind", kinds, colours),
+                    "shape": nominal(
+                        "constraints", ["met", "violated"], ["circle", "cross"], legend=None
+                    ),
                     "tooltip": [
                         {"field": "run"},
                         {"field": "text", "title": title},
@@ -313,10 +299,7 @@ def measure_over_time(moments: Sequence[MeasuredMoment], title: str) -> Spec:
     ]  # fmt: skip
     times = [moment.at_s for moment in moments]
     return {
-        "$schema": SCHEMA,
-        "config": CONFIG,
-        "width": 640,
-        "height": 200,
+        **frame(640, 200),
         "data": {"values": rows},
         "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2,
                  "point": {"size": 30, "color": ACCENT}},

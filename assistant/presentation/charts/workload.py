@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assistant.presentation.charts.palette import ACCENT, LEGEND_COLUMNS, MUTED, SERIES, TEXT, WARN
-from assistant.presentation.charts.vega_lite import CONFIG, SCHEMA, Spec
+from assistant.presentation.charts.vega_lite import Spec, frame, nominal
 
 SECOND = SERIES[0]
 """The blue of Okabe and Ito, distinct from copper also for colour-blind readers."""
@@ -66,7 +66,7 @@ def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], titl
     ]
     ticks = {"values": list(range(0, 24, 3)), "labelAngle": 0, "ticks": False, "domain": False}
     return {
-        **_frame(26 * 24, 24 * 7),
+        **frame(26 * 24, 24 * 7),
         "data": {"values": rows},
         "mark": {"type": "rect"},
         "encoding": {
@@ -144,7 +144,7 @@ def load_over_time(
                 "encoding": {"y": {**y, "datum": 1}, "color": {**colour, "datum": kinds[2]}},
             }
         )
-    return {**_frame(640, 230), "data": {"values": rows}, "layer": layers}
+    return {**frame(640, 230), "data": {"values": rows}, "layer": layers}
 
 
 def classes(shares: Sequence[ClassShare], title: str) -> Spec:
@@ -169,7 +169,7 @@ def classes(shares: Sequence[ClassShare], title: str) -> Spec:
     if halved:
         tooltip.append({"field": "at", "title": "jobs on a power of two", "format": ".1%"})
     return {
-        **_frame(320, 220),
+        **frame(320, 220),
         "data": {"values": rows},
         "mark": {"type": "bar"},
         "encoding": {
@@ -223,7 +223,7 @@ def curves(
     scale = {"type": "symlog", "constant": 1} if seconds else {"type": "log", "base": 2}
     key = {"title": None, "orient": "top", "symbolStrokeWidth": 2} if len(names) > 1 else None
     return {
-        **_frame(320, 220),
+        **frame(320, 220),
         "data": {"values": rows},
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
         "encoding": {
@@ -235,14 +235,8 @@ def curves(
                 "field": "share", "type": "quantitative", "title": "share of the jobs",
                 "axis": {"format": "%"}, "scale": {"domain": [0, 1]},
             },
-            "color": {
-                "field": "line", "type": "nominal", "legend": key,
-                "scale": {"domain": names, "range": list(COLOURS[: len(names)])},
-            },
-            "strokeDash": {
-                "field": "line", "type": "nominal", "legend": key,
-                "scale": {"domain": names, "range": list(DASHES[: len(names)])},
-            },
+            "color": nominal("line", names, COLOURS[: len(names)], legend=key),
+            "strokeDash": nominal("line", names, DASHES[: len(names)], legend=key),
         },
     }  # fmt: skip
 
@@ -257,7 +251,7 @@ def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
     names = list(hour_shares)
     key = {"title": None, "orient": "top", "symbolStrokeWidth": 2}
     return {
-        **_frame(640, 200),
+        **frame(640, 200),
         "data": {"values": rows},
         "mark": {"type": "line", "interpolate": "monotone", "strokeWidth": 2, "point": True},
         "encoding": {
@@ -269,14 +263,8 @@ def hours_of_the_day(hour_shares: Mapping[str, Sequence[float]]) -> Spec:
                 "field": "share", "type": "quantitative", "title": "share of the jobs",
                 "axis": {"format": "%"},
             },
-            "color": {
-                "field": "line", "type": "nominal", "legend": key,
-                "scale": {"domain": names, "range": list(COLOURS[: len(names)])},
-            },
-            "strokeDash": {
-                "field": "line", "type": "nominal", "legend": key,
-                "scale": {"domain": names, "range": list(DASHES[: len(names)])},
-            },
+            "color": nominal("line", names, COLOURS[: len(names)], legend=key),
+            "strokeDash": nominal("line", names, DASHES[: len(names)], legend=key),
             "tooltip": [
                 {"field": "line"}, {"field": "hour"},
                 {"field": "share", "format": ".1%"},
@@ -312,7 +300,7 @@ def requests(grid: Sequence[Sequence[int]], names: Sequence[str]) -> Spec:
     shade = _shade("jobs", "jobs, bright is many")
     shade["scale"] = {**shade["scale"], "type": "log"}
     return {
-        **_frame(320, 280),
+        **frame(320, 280),
         "data": {"values": rows},
         "layer": [
             {
@@ -345,7 +333,7 @@ def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
         for name, n_jobs in zip(names, counts, strict=True)
     ]
     return {
-        **_frame(320, 280),
+        **frame(320, 280),
         "data": {"values": rows},
         "mark": {"type": "bar"},
         "encoding": {
@@ -355,10 +343,7 @@ def used_shares(names: Sequence[str], counts: Sequence[int]) -> Spec:
                 "axis": {"labelAngle": -60, "labelOverlap": False},
             },
             "y": {"field": "jobs", "type": "quantitative", "title": "jobs"},
-            "color": {
-                "field": "kind", "type": "nominal", "legend": None,
-                "scale": {"domain": ["within", "over"], "range": [ACCENT, WARN]},
-            },
+            "color": nominal("kind", ["within", "over"], [ACCENT, WARN], legend=None),
             "tooltip": [{"field": "used"}, {"field": "jobs"}],
         },
     }  # fmt: skip
@@ -374,7 +359,7 @@ def users(shares: Sequence[ClassShare]) -> Spec:
     ]
     names = [user.name for user in shares]
     return {
-        **_frame(320, 26 * max(len(names), 1)),
+        **frame(320, 26 * max(len(names), 1)),
         "data": {"values": rows},
         "mark": {"type": "bar"},
         "encoding": {
@@ -405,7 +390,3 @@ def _from_zero(values: Sequence[float], shares: Sequence[float]) -> list[tuple[f
 def _shade(field: str, title: str) -> dict[str, Any]:
     legend = {"title": title, "orient": "top", "gradientLength": 160}
     return {"field": field, "type": "quantitative", "scale": dict(SHADES), "legend": legend}
-
-
-def _frame(width: int, height: int) -> Spec:
-    return {"$schema": SCHEMA, "config": CONFIG, "width": width, "height": height}

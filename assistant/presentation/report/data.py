@@ -1,12 +1,12 @@
 """The content of a report as values, collected from the experiment, without page layout."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from assistant.analysis.experiment_state import ExperimentState, experiment_state
 from assistant.analysis.recommendation import Recommendation, recommend
 from assistant.core.events import Event, Fact
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_result, once_per_state
 from assistant.core.objective import Measure
 from assistant.core.run import ConfigurationSummary, Run, RunState
 from assistant.presentation.charts.vega_lite import RunPoint, TradePoint
@@ -84,16 +84,13 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportData:
-    """The content of a report on an experiment, independent of the output format.
+class ReportSummary:
+    """What the page *Report* shows: the answer, what it rests on, and how the SLA was used.
 
     ``second_name`` is None and ``front`` empty without a second measure.
     """
 
     experiment_id: str
-    name: str
-    application: str
-    opened_s: float
     answer: BaselineFinding
     recommendation: Recommendation | None
     objective: str
@@ -104,6 +101,20 @@ class ReportData:
     second_unit: str
     strategy: str
     seed: int
+    facts: tuple[Fact, ...]
+    changes: tuple[BaselineChange, ...]
+    measures: tuple[MeasureRow, ...]
+    front: tuple[FrontRow, ...]
+    sla: tuple[TermUsage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData(ReportSummary):
+    """The content of a report on an experiment, independent of the output format."""
+
+    name: str
+    application: str
+    opened_s: float
     version: str
     max_runs: int | None
     n_completed: int
@@ -113,11 +124,7 @@ class ReportData:
     allowed_size: int | None
     finished: str | None
     state: ExperimentState
-    facts: tuple[Fact, ...]
-    changes: tuple[BaselineChange, ...]
-    measures: tuple[MeasureRow, ...]
     points: tuple[RunPoint, ...]
-    front: tuple[FrontRow, ...]
     trade: tuple[TradePoint, ...]
     baseline_value: float | None
     effects: EffectsSection | None
@@ -127,9 +134,35 @@ class ReportData:
     warnings: tuple[WarningRow, ...]
     confidence: float | None
     deadline_s: float | None
-    sla: tuple[TermUsage, ...]
     forecast: ForecastSection | None
     trust: PredictionSection | None
+
+
+@once_per_state
+def summarise(experiment: Experiment) -> ReportSummary:
+    """Collect what the page *Report* shows of an experiment."""
+    opened, objective = experiment.opened, experiment.opened.objective
+    best = _summary(experiment, experiment.best)
+    baseline = _summary(experiment, experiment.baseline)
+    second = objective.second
+    return ReportSummary(
+        experiment_id=opened.experiment_id,
+        answer=baseline_finding(experiment),
+        recommendation=recommend(experiment),
+        objective=str(objective),
+        constraints=tuple(str(c) for c in objective.constraints),
+        value_name=str(objective.wrapper),
+        unit=objective.unit,
+        second_name=None if second is None else str(second.wrapper),
+        second_unit="" if second is None else second.unit,
+        strategy=str(experiment.steering),
+        seed=opened.seed,
+        facts=opened.facts,
+        changes=changes(experiment),
+        measures=_measures(best, baseline, objective.measures),
+        front=front_rows(experiment),
+        sla=sla_terms(experiment),
+    )
 
 
 def collect(
@@ -146,45 +179,26 @@ def collect(
         now_s: time of the forecast, in seconds since 1970-01-01 UTC; end of the last run if None.
         state: state of the experiment; None derives it as if nobody executed its runs.
     """
-    opened = experiment.opened
-    best, baseline = (
-        _summary(experiment, experiment.best),
-        _summary(experiment, experiment.baseline),
-    )
-    second = opened.objective.second
-    waiting = experiment.runs_in(RunState.QUEUED, RunState.RUNNING)
+    opened, summary = experiment.opened, summarise(experiment)
+    baseline = _summary(experiment, experiment.baseline)
     last_s = max([opened.at_s, *(run.ended_s for run in experiment.runs if run.ended_s)])
     at_s = last_s if now_s is None else now_s
     state = state or experiment_state(experiment, at_s)
     return ReportData(
-        experiment_id=opened.experiment_id,
+        **{entry.name: getattr(summary, entry.name) for entry in fields(summary)},
         name=opened.name,
         application=opened.application,
         opened_s=opened.at_s,
-        answer=baseline_finding(experiment),
-        recommendation=recommend(experiment),
-        objective=str(opened.objective),
-        constraints=tuple(str(c) for c in opened.objective.constraints),
-        value_name=str(opened.objective.wrapper),
-        unit=opened.objective.unit,
-        second_name=None if second is None else str(second.wrapper),
-        second_unit="" if second is None else second.unit,
-        strategy=str(experiment.steering),
-        seed=opened.seed,
         version=opened.version,
         max_runs=experiment.sla.max_runs,
-        n_completed=len(experiment.runs_in(RunState.COMPLETED)),
-        n_failed=len(experiment.runs_in(RunState.FAILED)),
-        n_waiting=len(waiting),
+        n_completed=experiment.n_in(RunState.COMPLETED),
+        n_failed=experiment.n_in(RunState.FAILED),
+        n_waiting=experiment.n_in(RunState.QUEUED, RunState.RUNNING),
         space_size=experiment.space.size,
         allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
         state=state,
-        facts=opened.facts,
-        changes=changes(experiment),
-        measures=_measures(best, baseline, opened.objective.measures),
         points=run_points(experiment),
-        front=front_rows(experiment),
         trade=trade_points(experiment),
         baseline_value=baseline.outcome.value if baseline else None,
         effects=effects_section(experiment),
@@ -194,7 +208,6 @@ def collect(
         warnings=warning_rows(experiment),
         confidence=experiment.confidence,
         deadline_s=experiment.sla.deadline_s,
-        sla=sla_terms(experiment),
         forecast=forecast_section(experiment, events, at_s, state),
         trust=prediction_section(experiment),
     )
@@ -257,6 +270,7 @@ def _change_text(old: Measure, new: Measure) -> str:
     return change_words(new, old)
 
 
+@once_per_result
 def run_points(experiment: Experiment) -> tuple[RunPoint, ...]:
     """Return the completed runs in order of their end, each with the best value so far."""
     ended = sorted(

@@ -16,7 +16,7 @@ from assistant.analysis.effects import (
     effects_report,
     first_response,
 )
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_result
 from assistant.core.objective import Goal
 from assistant.presentation.charts.effects import CombinationChange, LevelChange
 from assistant.presentation.text.number_format import duration, level_texts, number, unit_of
@@ -89,6 +89,7 @@ def ranking_of(report: EffectsReport) -> EffectsRanking:
     )  # fmt: skip
 
 
+@once_per_result
 def effects_ranking(experiment: Experiment) -> EffectsRanking:
     """Return the ranking of the parameters by their effect on the objective's value."""
     try:

@@ -23,7 +23,7 @@ from assistant.analysis.prediction_record import (
     prediction_scoreboard,
 )
 from assistant.core.events import BatchSuggested, Event, RunCompleted, RunFailed, WarningAnswered
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_state
 from assistant.core.forecast import FanPoint, Forecast, Interval, percent
 from assistant.core.run import RunState
 from assistant.presentation.charts.forecast import PredictionMark
@@ -332,6 +332,7 @@ class PredictionSection:
     rows: tuple[PredictionRow, ...]
 
 
+@once_per_state
 def prediction_section(experiment: Experiment) -> PredictionSection | None:
     """Return the prediction section of a report, or None if the experiment has no run."""
     if not experiment.runs:

@@ -53,8 +53,6 @@ from assistant.ui.state import ExperimentView
 from strategies import Level
 from strategies.space.errors import AnalysisError
 
-_PAIR_KEY = "effects-pair-kept"
-
 
 def pairs_section(
     experiment: Experiment, report: EffectsReport, strengths: TermShares,
@@ -129,20 +127,11 @@ def _select_pair(experiment_id: str, chart: str, names: list[str]) -> None:
 def _pair(
     experiment: Experiment, pair: TermShare, response: AnalysedResponse, only: RunFilter
 ) -> InteractionEffect | None:
-    """Return the interaction of a pair, estimated once; None if it cannot be estimated."""
+    """Return the interaction of a pair; None if it cannot be estimated."""
     first, second = pair.parameters
     if not pair.test.df:
         return None
-    key = (
-        experiment.opened.experiment_id, experiment.version, len(experiment.measured),
-        response, only, pair.parameters,
-    )  # fmt: skip
-    cached = st.session_state.get(_PAIR_KEY)
-    if cached is None or cached[0] != key:
-        report = effects_report(experiment, [(first, second)], response, only)
-        cached = st.session_state[_PAIR_KEY] = (key, report.interactions[0])
-    pair_effect: InteractionEffect = cached[1]
-    return pair_effect
+    return effects_report(experiment, ((first, second),), response, only).interactions[0]
 
 
 def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
@@ -291,8 +280,6 @@ CHARTS_A_ROW = 3
 MOST_LISTED = 60
 """Levels in the table; of a parameter with more levels only those with a run are listed."""
 
-_VIEW_KEY = "effects-kept"
-
 
 @dataclass(frozen=True, slots=True)
 class EffectsView:
@@ -407,25 +394,13 @@ def _tested_levels(experiment: Experiment) -> list[tuple[str, Level]]:
 def _effects_view(
     experiment: Experiment, response: AnalysedResponse, only: RunFilter
 ) -> EffectsView:
-    """Return the analysis, computed once for each state of results and space."""
-    key = (
-        experiment.opened.experiment_id, experiment.version, len(experiment.measured),
-        response, only,
-    )  # fmt: skip
-    cached = st.session_state.get(_VIEW_KEY)
-    if cached is not None and cached[0] == key:
-        analysis: EffectsView = cached[1]
-        return analysis
     with st.spinner("Estimating effects …"):
         try:
             report = effects_report(experiment, (), response, only)
             pair_strengths = term_shares(experiment, response, only)
         except AnalysisError as error:
-            analysis = EffectsView(response, only, None, None, str(error))
-        else:
-            analysis = EffectsView(response, only, report, pair_strengths)
-    st.session_state[_VIEW_KEY] = (key, analysis)
-    return analysis
+            return EffectsView(response, only, None, None, str(error))
+        return EffectsView(response, only, report, pair_strengths)
 
 
 def ranking_table(ranking: EffectsRanking) -> pd.DataFrame:

@@ -131,13 +131,10 @@ def fan_table(fan: tuple[FanPoint, ...], title: str, at_s: float) -> pd.DataFram
     )
 
 
-_RECORD_KEY = "trust-kept"
-
-
 def prediction_record_section(experiment: Experiment) -> None:
     """Draw how the predictions of past suggestions compare with their results."""
     st.markdown("**Accuracy of the predictions**")
-    record = _prediction_record(experiment)
+    record = prediction_section(experiment)
     if record is None:
         st.info(
             "No run yet. Take, change or leave out suggestions on the page *Suggestions*. This "
@@ -173,15 +170,6 @@ def prediction_record_section(experiment: Experiment) -> None:
     )
     with st.expander("As a table"):
         st.dataframe(promise_table(record), hide_index=True, width="stretch", alt="predictions")
-
-
-def _prediction_record(experiment: Experiment) -> PredictionSection | None:
-    key = (experiment.opened.experiment_id, experiment.n_events)
-    cached = st.session_state.get(_RECORD_KEY)
-    if cached is None or cached[0] != key:
-        cached = st.session_state[_RECORD_KEY] = (key, prediction_section(experiment))
-    record: PredictionSection | None = cached[1]
-    return record
 
 
 def score_table(record: PredictionSection) -> pd.DataFrame:

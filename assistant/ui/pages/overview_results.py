@@ -9,7 +9,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.objective import Constraint, Measure
 from assistant.core.run import Run, RunState
 from assistant.presentation.charts.vega_lite import trade_off
-from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
+from assistant.presentation.tables.effects import effects_ranking
 from assistant.presentation.tables.experiment_summary import (
     FrontRow,
     baseline_finding,
@@ -72,7 +72,7 @@ def _listed(parts: list[str]) -> str:
 
 
 def _what_matters(experiment: Experiment) -> None:
-    ranking = _ranking(experiment)
+    ranking = effects_ranking(experiment)
     st.markdown(f"**What matters**: {labels.escape_markdown(ranking.headline)}")
     ranking_chart(ranking, MOST_NAMED)
 
@@ -100,16 +100,6 @@ def _value(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
     if isinstance(value, int | float):
         return f"{constraint.measure} = {quantity(float(value), unit_of(constraint.measure))}"
     return f"{constraint.measure} = {value}"
-
-
-def _state_counts(experiment: Experiment) -> tuple[str, int, int]:
-    opened = experiment.opened
-    return opened.experiment_id, experiment.version, len(experiment.measured)
-
-
-@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs={Experiment: _state_counts})
-def _ranking(experiment: Experiment) -> EffectsRanking:
-    return effects_ranking(experiment)
 
 
 TABLE_S = 5.0

@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from assistant.core.experiment import Experiment
-from assistant.presentation.report.data import ReportData, collect
+from assistant.presentation.report.data import ReportSummary, collect, summarise
 from assistant.presentation.report.html import render_html
 from assistant.presentation.text.number_format import cell
 from assistant.ui import labels
@@ -17,7 +17,7 @@ from assistant.ui.state import ExperimentView
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the report page of an experiment, which offers no actions."""
     state = view_model.snapshot.state
-    data = collect(experiment, state=state)
+    data = summarise(experiment)
     has_result = data.answer.verdict not in ("nothing_feasible", "no_runs")
     show = st.success if has_result else st.warning
     sentences = [*data.answer.sentences]
@@ -67,7 +67,7 @@ def runs_csv(experiment: Experiment) -> str:
     return table.rename(columns=cell).to_csv(index=False)
 
 
-def _tables(data: ReportData) -> None:
+def _tables(data: ReportSummary) -> None:
     if data.changes:
         st.subheader("Current and best")
         rows = [

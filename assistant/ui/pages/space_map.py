@@ -30,7 +30,7 @@ from assistant.analysis.response_map import (
     regions_of,
 )
 from assistant.core.errors import AssistantError
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_state
 from assistant.core.run import Run, RunState
 from assistant.presentation.charts.response_map import (
     CellRegions,
@@ -169,6 +169,7 @@ def draw_map(
     )  # fmt: skip
 
 
+@once_per_state
 def region_map(experiment: Experiment) -> SpaceMap | None:
     """Return the map of regions with default axes, or None if no configuration is allowed."""
     centre = centre_of(experiment)
