@@ -204,7 +204,8 @@ def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solutio
     """Solve the least squares problem of a design [n, columns] and responses [n]."""
     matrix, rotated, n_columns = design, response, design.shape[1]
     if len(design) > n_columns:  # the same solution from a smaller matrix
-        triangle = np.linalg.qr(np.column_stack((design, response)), mode="r")
+        both = np.column_stack((design, response))
+        triangle: NDArray[np.float64] = np.asarray(np.linalg.qr(both, mode="r"))
         matrix, rotated = triangle[:n_columns, :n_columns], triangle[:n_columns, n_columns]
     directions, singular, right = np.linalg.svd(matrix, full_matrices=False)
     rank = int((singular > singular[0] * max(design.shape) * np.finfo(np.float64).eps).sum())
