@@ -16,11 +16,12 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from fastapi import FastAPI
+from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assistant.service.api_tokens import ApiTokenStore, Role
 from assistant.service.auth import AuthMiddleware, AuthRateLimiter, Caller, RoleTokens
-from assistant.service.observability import Field, Level, MetricsRegistry, ServiceLog
+from assistant.service.observability import SECONDS, Field, Level, MetricsRegistry, ServiceLog
 from assistant.service.problems import Problem, install, problem_of, send_problem
 from assistant.service.strict_json import RefusedJsonError, read_json
 
@@ -83,11 +84,18 @@ class RequestGuardMiddleware:
         self._names = frozenset(name.lower() for name in names)
         self._max_head_bytes = max_head_bytes
         metrics = MetricsRegistry() if metrics is None else metrics
-        self._requests = metrics.counter(
-            "copperline_http_requests_total", "Requests answered.", ("method", "route", "status")
+        self._requests = Counter(
+            "copperline_http_requests_total",
+            "Requests answered.",
+            ("method", "route", "status"),
+            registry=metrics,
         )
-        self._seconds = metrics.histogram(
-            "copperline_http_request_seconds", "Time to the end of the answer.", ("method", "route")
+        self._seconds = Histogram(
+            "copperline_http_request_seconds",
+            "Time to the end of the answer.",
+            ("method", "route"),
+            registry=metrics,
+            buckets=SECONDS,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,8 +154,8 @@ class RequestGuardMiddleware:
         status = request.status
         route = str(getattr(scope.get("route"), "path", ""))
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        self._requests.inc(method, route, "none" if status is None else str(status))
-        self._seconds.observe(duration_s, method, route)
+        self._requests.labels(method, route, "none" if status is None else str(status)).inc()
+        self._seconds.labels(method, route).observe(duration_s)
         fault = scope["state"].get("fault")
         if status == 500 or (fault is not None and status is None):
             self._log.error("fault", fault, request=request.id)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pythonjsonlogger.json import JsonFormatter
 
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["json", "text"]
@@ -25,6 +28,7 @@ Field = str | int | float | bool | None
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 LONGEST = 2000  # characters of one text; a traceback may have four times as many
 
+_JSON_LINE = JsonFormatter([], json_ensure_ascii=True)  # the fields of a record, nothing else
 _PLAIN = re.compile(r"[!#-<>-~]+")  # printable ASCII without space, quote and equals sign
 
 
@@ -96,7 +100,8 @@ def format_line(
     }
     moment = moment.replace("+00:00", "Z")
     if shape == "json":
-        return json.dumps({"time": moment, "level": level, "event": _cut(event, LONGEST), **texts})
+        content = {"time": moment, "level": level, "event": _cut(event, LONGEST), **texts}
+        return _JSON_LINE.format(logging.makeLogRecord({"msg": content}))
     words = [moment, level, _word(_cut(event, LONGEST))]
     return " ".join(words + [f"{name}={_word(value)}" for name, value in texts.items()])
 
@@ -152,210 +157,36 @@ def _word(value: Field) -> str:
     return json.dumps(value)
 
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds (s) of the duration of a request."""
 
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-
-class _Metric(ABC):
-    kind = ""
-
-    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
-        for identifier in (name, *labels):
-            if not _NAME.fullmatch(identifier):
-                raise ValueError(f"'{identifier}' cannot name a metric or a label")
-        self.name, self.labels = name, tuple(labels)
-        self._text, self._lock = text, lock
-
-    def head(self) -> list[str]:
-        text = self._text.replace("\\", r"\\").replace("\n", r"\n")
-        return [f"# HELP {self.name} {text}", f"# TYPE {self.name} {self.kind}"]
-
-    @abstractmethod
-    def lines(self) -> list[str]:
-        """Return the samples as lines of the Prometheus text format."""
-
-    def _key(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        if len(labels) != len(self.labels):
-            raise ValueError(f"'{self.name}' has the labels {self.labels}, given {labels}")
-        return labels
-
-    def _line(self, labels: tuple[str, ...], value: float, suffix: str = "", le: str = "") -> str:
-        pairs = [f'{n}="{_escaped(v)}"' for n, v in zip(self.labels, labels, strict=True)]
-        if le:
-            pairs.append(f'le="{le}"')
-        braces = f"{{{','.join(pairs)}}}" if pairs else ""
-        return f"{self.name}{suffix}{braces} {_number(value)}"
-
-
-class _LabelledNumber(_Metric):
-    """Number for each combination of labels, stored here or read when it is fetched."""
-
-    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
-        super().__init__(name, text, labels, lock)
-        self._values: dict[tuple[str, ...], float] = {}
-        self._read: Callable[[], float | Mapping[tuple[str, ...], float]] | None = None
-
-    def follow(self, read: Callable[[], float | Mapping[tuple[str, ...], float]]) -> None:
-        """Take the values from a function that is called at every fetch of the metrics."""
-        self._read = read
-
-    def refresh(self) -> None:
-        """Update the values from the followed function, outside the lock of the registry."""
-        if self._read is None:
-            return
-        reading = self._read()
-        values = reading if isinstance(reading, Mapping) else {(): reading}
-        with self._lock:
-            self._values = {self._key(labels): value for labels, value in values.items()}
-
-    def lines(self) -> list[str]:
-        """Return the samples as lines of the Prometheus text format."""
-        return [self._line(labels, value) for labels, value in sorted(self._values.items())]
-
-
-class Counter(_LabelledNumber):
-    """Metric that counts the occurrences of an event and never decreases."""
-
-    kind = "counter"
-
-    def __init__(self, name: str, text: str, labels: Sequence[str], lock: threading.Lock) -> None:
-        super().__init__(name, text, labels, lock)
-        if not labels:
-            self._values[()] = 0.0
-
-    def inc(self, *labels: str, by: float = 1.0) -> None:
-        """Increase the count for the given label values."""
-        if not by >= 0:
-            raise ValueError(f"'{self.name}' only grows, given {by}")
-        with self._lock:
-            key = self._key(labels)
-            self._values[key] = self._values.get(key, 0.0) + by
-
-
-class Gauge(_LabelledNumber):
-    """Metric that holds the current value of a quantity."""
-
-    kind = "gauge"
-
-    def set(self, value: float, *labels: str) -> None:
-        """Set the value for the given label values."""
-        with self._lock:
-            self._values[self._key(labels)] = value
-
-    def inc(self, *labels: str, by: float = 1.0) -> None:
-        """Add an amount, which may be negative, to the value for the given label values."""
-        with self._lock:
-            key = self._key(labels)
-            self._values[key] = self._values.get(key, 0.0) + by
-
-
-class Histogram(_Metric):
-    """Metric for a distribution of values: counts up to each bound, sum and total count."""
-
-    kind = "histogram"
-
-    def __init__(
-        self,
-        name: str,
-        text: str,
-        labels: Sequence[str],
-        lock: threading.Lock,
-        bounds: Sequence[float],
-    ) -> None:
-        super().__init__(name, text, labels, lock)
-        if "le" in labels or list(bounds) != sorted(set(bounds)):
-            raise ValueError(f"'{name}': bounds must grow, and no label may be called 'le'")
-        self._bounds = tuple(bounds)
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
-
-    def observe(self, value: float, *labels: str) -> None:
-        """Record one value for the given label values."""
-        with self._lock:
-            key = self._key(labels)
-            counts = self._counts.setdefault(key, [0] * (len(self._bounds) + 1))
-            counts[bisect_left(self._bounds, value)] += 1
-            self._sums[key] = self._sums.get(key, 0.0) + value
-
-    def lines(self) -> list[str]:
-        """Return the samples as lines of the Prometheus text format."""
-        text_lines: list[str] = []
-        for labels, counts in sorted(self._counts.items()):
-            total = 0
-            for bound, count in zip((*self._bounds, math.inf), counts, strict=True):
-                total += count
-                text_lines.append(self._line(labels, total, "_bucket", _number(bound)))
-            text_lines.append(self._line(labels, self._sums[labels], "_sum"))
-            text_lines.append(self._line(labels, total, "_count"))
-        return text_lines
-
-
-class MetricsRegistry:
-    """Registry of all metrics of one service."""
+class MetricsRegistry(CollectorRegistry):
+    """Registry of all metrics of one service, apart from those of other libraries."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._metrics: dict[str, _Metric] = {}
+        super().__init__(auto_describe=True)  # so that no name is registered twice
 
-    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        """Register and return a new counter with a name that ends in ``_total``."""
-        if not name.endswith("_total"):
-            raise ValueError(f"a counter's name ends in '_total', given '{name}'")
-        metric = Counter(name, text, labels, self._lock)
-        self._add(metric)
-        return metric
-
-    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        """Register and return a new gauge."""
-        metric = Gauge(name, text, labels, self._lock)
-        self._add(metric)
-        return metric
-
-    def histogram(
-        self, name: str, text: str, labels: Sequence[str] = (), bounds: Sequence[float] = SECONDS
-    ) -> Histogram:
-        """Register and return a new histogram whose buckets end at ``bounds`` and infinity."""
-        metric = Histogram(name, text, labels, self._lock, bounds)
-        self._add(metric)
-        return metric
-
-    def _add(self, metric: _Metric) -> None:
-        if metric.name in self._metrics:
-            raise ValueError(f"there is a metric '{metric.name}' already")
-        self._metrics[metric.name] = metric
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics without the times at which their samples were created."""
+        for metric in super().collect():
+            metric.samples = [s for s in metric.samples if not s.name.endswith("_created")]
+            yield metric
 
     def render(self) -> str:
         """Return all metrics as text in the Prometheus format (`CONTENT_TYPE`)."""
-        for metric in self._metrics.values():
-            if isinstance(metric, _LabelledNumber):
-                metric.refresh()
-        with self._lock:
-            lines = [line for m in self._metrics.values() for line in (*m.head(), *m.lines())]
-        return "".join(f"{line}\n" for line in lines)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+        return generate_latest(self).decode()
 
 
 STATES = ("queued", "running", "completed", "failed", "cancelled")
 
 
-class ServiceCounters:
+class ServiceCounters(Collector):
     """Metrics of one service about leases, results, decisions and the run queue.
 
-    ``depth`` returns the runs by state, ``lost`` the expired leases since the service started.
+    ``depth`` returns the runs by state, ``lost`` the expired leases since the service started; both
+    are called whenever the metrics are fetched.
     """
 
     def __init__(
@@ -364,41 +195,53 @@ class ServiceCounters:
         depth: Callable[[], Mapping[str, int]],
         lost: Callable[[], float],
     ) -> None:
-        self._leases = metrics.counter(
+        self._depth, self._lost = depth, lost
+        self._leases = Counter(
             "copperline_leases_total",
             "Requests for a run by outcome: given, again (repeated after a lost answer), "
             "none (no run could start).",
             ("outcome",),
+            registry=metrics,
         )
-        self._results = metrics.counter(
+        self._results = Counter(
             "copperline_results_total",
             "Results from workers: completed, failed, again (repeated), refused (too late).",
             ("kind",),
+            registry=metrics,
         )
-        self._decisions = metrics.counter(
+        self._decisions = Counter(
             "copperline_decisions_total",
             "Recorded decisions by their first event; 'none' if nothing changed.",
             ("event",),
+            registry=metrics,
         )
-        metrics.counter(
+        metrics.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the followed metrics without samples."""
+        yield CounterMetricFamily(
             "copperline_leases_lost_total", "Leases that workers did not renew in time."
-        ).follow(lost)
-        runs = metrics.gauge("copperline_runs", "Runs by state.", ("state",))
+        )
+        yield GaugeMetricFamily("copperline_runs", "Runs by state.", labels=("state",))
 
-        def by_state() -> Mapping[tuple[str, ...], float]:
-            n_by_state = depth()
-            return {(state,): n_by_state.get(state, 0) for state in STATES}
-
-        runs.follow(by_state)
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics that are read when they are fetched."""
+        lost, runs = self.describe()
+        lost.add_sample("copperline_leases_lost_total", {}, self._lost())
+        n_by_state = self._depth()
+        for state in STATES:
+            runs.add_sample("copperline_runs", {"state": state}, n_by_state.get(state, 0))
+        yield lost
+        yield runs
 
     def leased(self, outcome: str) -> None:
         """Count a lease request under its outcome: ``given``, ``again`` or ``none``."""
-        self._leases.inc(outcome)
+        self._leases.labels(outcome).inc()
 
     def resulted(self, kind: str) -> None:
         """Count a run result under its kind, such as ``completed`` or ``refused``."""
-        self._results.inc(kind)
+        self._results.labels(kind).inc()
 
     def decided(self, event: str | None) -> None:
         """Count a command under the type of its first event, or ``none`` without events."""
-        self._decisions.inc(event or "none")
+        self._decisions.labels(event or "none").inc()

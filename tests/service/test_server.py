@@ -182,7 +182,7 @@ def test_requests_are_counted_by_route() -> None:
         route = "/v1/experiments/{name}"
         assert f'{family}{{method="GET",route="{route}",status="404"}} 2' in text
         assert 'method="other"' in text
-        assert f'copperline_http_request_seconds_count{{method="GET",route="{route}"}} 2' in text
+        assert f'copperline_http_request_seconds_count{{method="GET",route="{route}"}} 2.0' in text
 
 
 def test_a_taken_port_and_a_strange_address_are_said() -> None:
