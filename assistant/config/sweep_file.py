@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from assistant.applications import APPLICATIONS
 from assistant.applications.lookup import Lookup
 from assistant.config.application import (
     CommandSettings,
@@ -157,7 +158,7 @@ class WarningPolicySettings(StrictModel):
 
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
 
-OWN_PROGRAMS = ("command", "function", "rest")
+OWN_PROGRAMS = tuple(entry.name for entry in APPLICATIONS if entry.is_users)
 """Kinds of ``[application]`` that take ``[[parameters]]`` and ``[objective]`` from the file."""
 
 DEFAULT_RUNS = 60  # Default budget of runs, without runs, deadline or cost limit
