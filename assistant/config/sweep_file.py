@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
@@ -414,6 +414,16 @@ def kind_of(application: Mapping[str, Any]) -> str:
     """Return an application's kind from its settings table, inferred from other keys if unset."""
     implied = (kind for key, kind in IMPLIED_KINDS.items() if key in application)
     return str(application.get("kind", next(implied, "scheduling")))
+
+
+def has_levels(application: Mapping[str, Any]) -> bool:
+    """Return whether an application's settings table takes the levels of its parameters."""
+    kind = kind_of(application)
+    return any(
+        "levels" in model.model_fields
+        for model in get_args(ApplicationSettings)
+        if kind in get_args(model.model_fields["kind"].annotation)
+    )
 
 
 SweepSource: TypeAlias = Workload | MeasuredTable
