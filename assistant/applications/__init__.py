@@ -30,6 +30,7 @@ class ApplicationEntry:
         example: function that returns a small one, which runs in well under a second.
         is_users: whether it runs a program or code of the user, or sends requests to the user's
             address.
+        loads_code: whether code of the user runs when it is built, before any run.
         needs_settings: whether a sweep must say more than its name.
         compiles: whether it uses the compiled simulator.
         advice: what to do if a run of it ends in an error; empty for the general advice.
@@ -39,6 +40,7 @@ class ApplicationEntry:
     summary: str
     example: Callable[[], Application]
     is_users: bool = False
+    loads_code: bool = False
     needs_settings: bool = True
     compiles: bool = False
     advice: str = ""
@@ -123,6 +125,7 @@ APPLICATIONS: tuple[ApplicationEntry, ...] = (
         "a Python function",
         _function_example,
         is_users=True,
+        loads_code=True,
         advice="Call the function by hand with this configuration, and fix its exception.",
     ),
     ApplicationEntry(

@@ -24,7 +24,7 @@ from assistant.config.sweep_file import (
     PRESETS,
     SweepSettings,
     check_settings,
-    kind_of,
+    has_levels,
     read_settings,
 )
 from assistant.core.errors import SettingsError, hint
@@ -274,9 +274,6 @@ def _set_preset(tables: Tables, name: str) -> None:
         tables.pop(table, None)
 
 
-HAVE_LEVELS = ("scheduling", "ai_platform", "placement")  # Kinds with a table application.levels
-
-
 def _set_levels(tables: Tables, texts: list[str]) -> None:
     """Set levels of parameters of the application, or replace those of ``[[parameters]]``.
 
@@ -284,7 +281,7 @@ def _set_levels(tables: Tables, texts: list[str]) -> None:
     """
     for name, text in pairs(texts, "--levels", "small_procs=0,16,32"):
         application = _application(tables)
-        if kind_of(application) in HAVE_LEVELS:
+        if has_levels(application):
             application["levels"] = {**application.get("levels", {}), name: values_of(text)}
         else:
             _replace_levels(tables, name, values_of(text))

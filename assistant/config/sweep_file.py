@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from assistant.applications import APPLICATIONS
 from assistant.applications.lookup import Lookup
 from assistant.config.application import (
     CommandSettings,
@@ -157,7 +158,7 @@ class WarningPolicySettings(StrictModel):
 
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
 
-OWN_PROGRAMS = ("command", "function", "rest")
+OWN_PROGRAMS = tuple(entry.name for entry in APPLICATIONS if entry.is_users)
 """Kinds of ``[application]`` that take ``[[parameters]]`` and ``[objective]`` from the file."""
 
 DEFAULT_RUNS = 60  # Default budget of runs, without runs, deadline or cost limit
@@ -413,6 +414,16 @@ def kind_of(application: Mapping[str, Any]) -> str:
     """Return an application's kind from its settings table, inferred from other keys if unset."""
     implied = (kind for key, kind in IMPLIED_KINDS.items() if key in application)
     return str(application.get("kind", next(implied, "scheduling")))
+
+
+def has_levels(application: Mapping[str, Any]) -> bool:
+    """Return whether an application's settings table takes the levels of its parameters."""
+    kind = kind_of(application)
+    return any(
+        "levels" in model.model_fields
+        for model in get_args(ApplicationSettings)
+        if kind in get_args(model.model_fields["kind"].annotation)
+    )
 
 
 SweepSource: TypeAlias = Workload | MeasuredTable

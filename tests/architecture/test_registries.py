@@ -54,6 +54,7 @@ ALLOWED = {
     ("b'sec-fetch-site'", "none"): "a value of an HTTP header",
     ("tables", "tasks"): "a table of a trace",
     ("name", "depth"): "a part of a parameter's name",
+    ("where", "slurm"): "a batch system",
     ("source", "command"): "what a form starts from, with fields of its own",
     ("source", "function"): "the same",
     # Entries that are meant alone
@@ -65,6 +66,7 @@ ALLOWED = {
     ("applications", "scheduling"): "a table [scheduling] of a study file, and its fields",
     ("names", "scheduling"): "the options of the command for this table",
     ("application", "rest"): "an external client: the only application that is asked for runs",
+    ("kind", "rest"): "the same, in a stored settings table",
     ("application", "lookup"): "`analysis` is below the registry of applications",
 }  # fmt: skip
 

@@ -58,7 +58,7 @@ def test_a_sweep_elsewhere_has_the_results_of_one_in_this_process(
         ("dusk", "'dask' or 'slurm', not 'dusk'"),
         ("dask=tcp://10.0.0.1:8786", "tcp is not encrypted"),
         ("dask=here", "is not of the form tls://HOST:PORT"),
-        ("serial=slurm", "only the executors 'slurm' and 'dask'"),
+        ("serial=slurm", "only the executors 'dask' and 'slurm'"),
         ("serial=tcp://127.0.0.1:1", "only the executor 'dask' takes an address and certificates"),
     ],
 )

@@ -45,7 +45,6 @@ from strategies import Level
 
 _PROGRAMS = {"command": ("command.sh", ".sh"), "function": ("function.py.txt", ".py")}
 OWN = (SEED, SCRATCH)  # placeholders that are no parameters
-KINDS = (*_PROGRAMS, "scheduling", "ai_platform", "placement")
 
 
 def init(
@@ -124,8 +123,13 @@ def init(
                 f"{flag} is for a command, such as copperline init 'python train.py --lr {{lr}}'"
             )
     file, kind = Path(target), kind or "command"
-    if kind not in KINDS:
-        raise SettingsError(f"there is no kind '{kind}'; choose from {', '.join(KINDS)}")
+    kinds = sorted(
+        path.name.removesuffix(".toml")
+        for path in (files("assistant.cli") / "templates").iterdir()
+        if path.name.endswith(".toml")
+    )
+    if kind not in kinds:
+        raise SettingsError(f"there is no kind '{kind}'; choose from {', '.join(kinds)}")
     _check_name(file)
     texts = _texts(file, kind) if adapter is None else {file: _adapter_text(adapter, file)}
     _write_new_files(texts)

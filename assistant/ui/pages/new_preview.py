@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from assistant.applications import application_entry
 from assistant.config.models import check_measures, objective_of
 from assistant.config.snapshot import (
     config_snapshot,
@@ -183,7 +184,11 @@ def _place_of_application(form: Form, bare: Mapping[str, Any], source: SweepSour
             if len(less) < len(application) and _is_well({**bare, "application": less}, source):
                 return place
         return "new-path" if form.source != "example" else START
-    return "new-command" if kind_of(bare["application"]) == "command" else "new-function"
+    return _PLACES.get(kind_of(bare["application"]), "new-function")
+
+
+_PLACES = {"command": "new-command", "function": "new-function"}
+"""Main field of each program of the user that the form has fields for."""
 
 
 def _is_well(tables: Mapping[str, Any], source: SweepSource | None) -> bool:
@@ -265,20 +270,23 @@ class Outline:
             return ""
         count_text = "No combination is" if allowed == 0 else "Only one combination is"
         text = f"{count_text} allowed, so there is nothing to try: add levels, or exclude less."
-        if kind_of(self.tables.get("application", {})) != "scheduling":
-            return text
-        return (
-            f"{text} If the widest job of a log needs the whole cluster, no part of it can be kept "
-            "for other jobs. Let such jobs run narrower (*How the log is read*), enter more "
-            "processors, or vary the order."
-        )
+        return text + _ADVICE.get(kind_of(self.tables.get("application", {})), "")
+
+
+_ADVICE = {
+    "scheduling": " If the widest job of a log needs the whole cluster, no part of it can be kept "
+    "for other jobs. Let such jobs run narrower (*How the log is read*), enter more processors, or "
+    "vary the order."
+}
+"""More advice where nothing can be varied, by the kind of the application."""
 
 
 def outline(form: Form) -> Outline:
     """Return the preview of a form; it reads logs and measured tables but starts no program."""
     draft_tables = write_tables(form)
     space = _own_space(form, draft_tables.tables)
-    if draft_tables.faults or kind_of(draft_tables.tables.get("application", {})) == "function":
+    entry = application_entry(kind_of(draft_tables.tables.get("application", {})))
+    if draft_tables.faults or (entry is not None and entry.loads_code):
         return Outline(draft_tables.tables, draft_tables.faults, space, None)
     built, source = _sweep(draft_tables.tables)
     if isinstance(built, BuiltSweep):
@@ -323,7 +331,7 @@ def _sweep(tables: Mapping[str, Any]) -> tuple[BuiltSweep | Exception, SweepSour
     try:
         settings = check_settings(tables, "the form")
         application = tables.get("application", {})
-        if kind_of(application) in ("scheduling", "lookup"):
+        if {"log", "table"} & type(settings.application).model_fields.keys():
             source_settings = {k: application[k] for k in _OF_SOURCE if k in application}
             # the generated workload depends on the seed
             seed = {} if len(source_settings) > 1 else {"seed": settings.seed}

@@ -441,7 +441,7 @@ def form_of(tables: Mapping[str, Any]) -> Form:
         make_strategy(settings.strategy.name, **settings.strategy.options)
     except StrategyError:
         return as_file(tables)  # fields can only hold the options that a strategy has
-    if settings.application.kind in ("flood", "maze", "placement", "rest"):
+    if settings.application.kind not in _SOURCES:
         return as_file(tables)  # the form has no fields for them
     form = _form(tables, settings)
     draft_tables = write_tables(form)
@@ -506,13 +506,15 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
 
 
 def _source(application: Mapping[str, Any]) -> Source:
-    kind = kind_of(application)
-    if kind == "scheduling":
-        return "log" if application.get("log") is not None else "example"
-    sources: Mapping[str, Source] = {
-        "lookup": "table", "command": "command", "function": "function", "ai_platform": "platform",
-    }  # fmt: skip
-    return sources[kind]
+    source = _SOURCES[kind_of(application)]
+    return "example" if source == "log" and application.get("log") is None else source
+
+
+_SOURCES: Mapping[str, Source] = {
+    "scheduling": "log", "lookup": "table", "command": "command", "function": "function",
+    "ai_platform": "platform",
+}  # fmt: skip
+"""Sources of the form by the kind of the application; it has no fields for others."""
 
 
 def _text(value: object) -> str:
