@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import Any
-
+from dataclasses import replace
 from assistant.analysis.recommendation import passed_limit, reached_goal
 from assistant.cli.options import SLA_OPTIONS, Overrides, pair
 from assistant.config.models import check_tariff
-from assistant.config.sweep_file import BuiltSweep, check_settings
+from assistant.config.sweep_file import BuiltSweep, check_settings, sla_tables
 from assistant.core.errors import ObjectiveError, SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Result
@@ -28,23 +26,12 @@ def changed_sla(sla: Sla, overrides: Overrides, now_s: float) -> Sla:
     Raises SettingsError for an invalid term, or terms that contradict each other.
     """
     options = {name: x for name, x in overrides.values.items() if name in SLA_OPTIONS}
-    tables = _tables_of(sla)
+    tables = sla_tables(sla)
     Overrides(options).lay_over(tables)
     settings = check_settings(tables, "the options")
     changed = settings.sla(now_s)
     deadline_s = changed.deadline_s if "deadline" in options else sla.deadline_s
     return replace(changed, max_runs=settings.runs, deadline_s=deadline_s)
-
-
-def _tables_of(sla: Sla) -> dict[str, Any]:
-    """Return the terms of an SLA, without its deadline, as settings tables."""
-    tariff = {} if sla.tariff is None else asdict(sla.tariff)
-    cost = {k: v for k, v in {**tariff, "limit": sla.max_cost}.items() if v is not None}
-    terms = {
-        "runs": sla.max_runs, "goal": sla.goal, "run_limit": sla.run_limit_s, "cost": cost or None,
-        "at_goal": sla.at_goal, "keep_going": sla.keep_going,
-    }  # fmt: skip
-    return {name: value for name, value in terms.items() if value is not None}
 
 
 def apply_sla(session: Session, overrides: Overrides, now_s: float) -> None:

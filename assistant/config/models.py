@@ -158,7 +158,7 @@ class CostSettings(StrictModel):
     """Settings ``[cost]``: the price of a run, and the cost limit of all runs together."""
 
     limit: Annotated[float, COST] | None = setting(
-        "Maximum cost of all runs.", None, title="Cost limit", usual="the cost is only counted"
+        "Maximum cost of all runs.", None, title="Cost limit", usual="no limit"
     )
     unit: str = setting("Unit of the cost, e.g. EUR or kWh.", "", title="Unit", example="EUR")
     per_hour: Annotated[float, COST] | None = setting(

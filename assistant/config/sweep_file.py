@@ -10,7 +10,8 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -18,6 +19,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     GetJsonSchemaHandler,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -31,7 +33,14 @@ from assistant.config.application import (
     ParameterSettings,
     RestSettings,
 )
-from assistant.config.fields import DurationS, LevelValue, StrictModel, model_at, setting
+from assistant.config.fields import (
+    DurationS,
+    LevelValue,
+    StrictModel,
+    field_at,
+    model_at,
+    setting,
+)
 from assistant.config.models import (
     PATHS,
     CostSettings,
@@ -200,12 +209,14 @@ class SweepSettings(StrictModel):
         "Deadline of all runs, as time from the start of the command.",
         None,
         title="Deadline, from now",
+        usual="none",
         example="30m",
     )
     goal: Annotated[float, VALUE] | None = setting(
         "Target value of the objective; reaching it ends the sweep.",
         None,
         title="Goal: value to reach",
+        usual="none",
     )
     at_goal: AtGoal = setting(
         "What an auto-steered sweep does at the goal.", "stop", title="At the goal"
@@ -216,7 +227,12 @@ class SweepSettings(StrictModel):
         title="Keep going although the current configuration, or each of the first 3 runs, fails",
     )
     run_limit: DurationS | None = setting(
-        "Time limit of a single run; a longer run fails.", None, title="Run limit", example="10m"
+        "Time limit of a single run; a longer run fails. A program of your own is stopped at the "
+        "limit, another application is checked when it ends.",
+        None,
+        title="Run limit",
+        usual="no limit",
+        example="10m",
     )
     cost: CostSettings | None = setting("Price of a run, and the cost limit.", None)
     exploitation: float | None = setting(
@@ -301,6 +317,17 @@ class SweepSettings(StrictModel):
         """Raise SettingsError if the price uses a missing or non-numeric measure or parameter."""
         if self.cost is not None:
             check_tariff(self.cost.tariff, space, application.measures, application.name)
+
+
+def sla_tables(sla: Sla) -> dict[str, Any]:
+    """Return the terms of an SLA, without its deadline, as settings tables."""
+    tariff = {} if sla.tariff is None else asdict(sla.tariff)
+    cost = {k: v for k, v in {**tariff, "limit": sla.max_cost}.items() if v not in (None, "")}
+    terms = {
+        "runs": sla.max_runs, "goal": sla.goal, "run_limit": sla.run_limit_s, "cost": cost or None,
+        "at_goal": sla.at_goal, "keep_going": sla.keep_going,
+    }  # fmt: skip
+    return {name: value for name, value in terms.items() if value is not None}
 
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -404,6 +431,24 @@ def check_settings(tables: Mapping[str, Any], where: str) -> SweepSettings:
         raise SettingsError(
             f"{where}: a text contains half a character ({half}); leave it out"
         ) from error
+
+
+def check_value(path: str, value: Any, where: str, kind: str = "") -> None:
+    """Validate the value of one key, such as ``cost.limit``, or raise SettingsError.
+
+    ``kind`` selects the application of a key of ``[application]``.
+    """
+    try:
+        _value_adapter(path, kind).validate_python(value)
+    except ValidationError as error:
+        raise SettingsError(f"{where}: {_sentence(error, tuple(path.split('.')))}") from error
+
+
+@cache
+def _value_adapter(path: str, kind: str) -> TypeAdapter[Any]:
+    field = field_at(SweepSettings, path, kind)
+    annotated: Any = Annotated
+    return TypeAdapter(annotated[field.annotation, field], config=ConfigDict(strict=True))
 
 
 IMPLIED_KINDS = {"table": "lookup", "command": "command", "function": "function", "url": "rest"}
@@ -545,13 +590,17 @@ def _own_program(
 _LEVEL_TYPES = ("bool", "int", "float", "str")
 
 
-def _sentence(error: ValidationError) -> str:
-    """Return pydantic's first finding as one sentence with place, value and allowed values."""
+def _sentence(error: ValidationError, key: tuple[str, ...] = ()) -> str:
+    """Return pydantic's first finding as one sentence with place, value and allowed values.
+
+    ``key`` is the path of the key that was checked by itself.
+    """
     faults = error.errors()
     first = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
     location = first["loc"]
     if location[:1] == ("application",):  # pydantic adds the kind of the application
         location = (location[0], *location[2:])
+    location = (*key, *location)
     input_value = first["input"]
     if location and location[-1] in _LEVEL_TYPES:
         place = ".".join(map(str, location[:-1]))

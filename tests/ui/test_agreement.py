@@ -48,7 +48,7 @@ def test_terms_are_changed_while_it_runs_and_the_others_stay() -> None:
     key = f"budget-bowl-{hash(session.experiment.sla)}"
     assert page.text_input(key=f"{key}-goal").value == "3"
     assert page.text_input(key=f"{key}-run-limit").value == "600"
-    page.text_input(key=f"{key}-measure").set_value("height")
+    page.text_input(key=f"{key}-cost-measure").set_value("height")
     page.text_input(key=f"{key}-cost").set_value("90")
     page.checkbox(key=f"{key}-go-on").set_value(True)
     page = press(page, "change-budget")

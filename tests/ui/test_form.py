@@ -354,7 +354,7 @@ def test_futures_are_fields_and_come_back_as_fields() -> None:
     [
         (FuturesFields("lublin", "few"), "new-futures-count", "not a whole number"),
         (FuturesFields("lublin", duration="soon"), "new-futures-duration", "Enter a time such as"),
-        (FuturesFields("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "up to 1"),
+        (FuturesFields("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "equal to 1"),
         (FuturesFields("lubin"), "new-futures", "No generator 'lubin'"),
     ],
 )
@@ -507,7 +507,7 @@ def program(**more: Any) -> Form:
         (Form("file", text="strateg = 3"), "new-path", "did you mean 'strategy'"),
         (Form("file", text="exclude = ['z > 1']"), "new-path", "'z'"),
         (Form(deadline="soon"), "new-deadline", "30m"),
-        (Form(runs=0), "new-start", "a whole number from 1 to"),
+        (Form(runs=0), "new-runs", "a whole number from 1 to"),
         (Form(terms=SlaFields(goal="low")), "new-goal", "'low' is not a number"),
         (Form(terms=SlaFields(cost_limit="1,000", per_hour="1")), "new-cost", "no commas"),
         (Form(terms=SlaFields(per_hour="-1")), "new-cost", "a number above 0"),

@@ -4,16 +4,19 @@ Room for messages is reserved while the page is drawn, and filled once all field
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from assistant.ui.bindings import changed
 from assistant.ui.intents import forget
 from assistant.ui.labels import escape_markdown
-from assistant.ui.pages.new_form import Form
+from assistant.ui.pages.new_form import BINDINGS, Form
 from assistant.ui.pages.new_sweep_file import FormFault
 from assistant.ui.state import seed
 
@@ -171,6 +174,41 @@ def count(
     seed(key, value)
     number = st.number_input(label, low, high, value=None, step=1, key=key, **more)
     return None if number is None else int(number)
+
+
+def bound(form: Form, path: str, *, words: Mapping[Any, str] | None = None, **more: Any) -> Form:
+    """Draw the field that edits a key of a sweep file, and return the changed form.
+
+    ``path`` is the key, such as ``deadline``, of `BINDINGS`; ``words`` are the labels of values
+    to choose from; ``more`` is what the widget takes, such as ``width``.
+    """
+    binding = BINDINGS[path]
+    key, label = binding.widget("new"), binding.label
+    entered = attrgetter(binding.attribute)(form)
+    more = {"help": binding.help, **more}
+    schema = binding.schema
+    value: Any
+    if words is not None:
+        value = choice(key, label, entered, list(words), format_func=partial(_word, words), **more)
+    elif isinstance(entered, bool):
+        value = tick(key, label, entered, **more)
+    elif binding.lines:
+        value = area(key, label, entered, **more)
+    elif schema.get("type") == "integer" and not isinstance(entered, str):
+        low, high = schema["minimum"], min(schema["maximum"], _MOST_IN_BROWSER)
+        placeholder = {"placeholder": binding.placeholder} if binding.default is None else {}
+        value = count(key, label, entered, low, high, **{**placeholder, **more})
+        value = binding.default if value is None else value
+    else:
+        value = text(key, label, entered, **{"placeholder": binding.placeholder, **more})
+    return changed(form, binding.attribute, value)
+
+
+_MOST_IN_BROWSER = 2**53 - 1
+
+
+def _word(words: Mapping[Any, str], value: Any) -> str:
+    return words.get(value, str(value))
 
 
 class FieldMessages:

@@ -12,8 +12,9 @@ from typing import Any, Literal
 from assistant.applications.scheduling import DEFAULT_PRESET
 from assistant.config.sweep_file import check_settings
 from assistant.core.sla import OnWarning
+from assistant.ui.bindings import Binding
 from assistant.ui.intents import FormFieldError, sentence
-from assistant.ui.sla_fields import SlaFields
+from assistant.ui.sla_fields import SLA_BINDINGS, SlaFields
 from strategies import DEFAULT_STRATEGY, Level, Parameter
 from strategies.space.parameter import Family, parse_number
 
@@ -292,6 +293,64 @@ class Form:
         """Return the form without the constraint with this identifier."""
         bounds = tuple(bound for bound in self.wish.bounds if bound.uid != uid)
         return replace(self, wish=replace(self.wish, bounds=bounds))
+
+
+SWEEP_BINDINGS = (
+    Binding("runs", "runs"),
+    Binding("deadline", "deadline"),
+    *(replace(binding, attribute=f"terms.{binding.attribute}") for binding in SLA_BINDINGS),
+    Binding("seed", "seed"),
+    Binding("workers", "workers"),
+    Binding("initial", "initial"),
+    Binding("batch", "batch"),
+    Binding("warnings", "warnings"),
+    Binding("exploitation", "exploitation", place="share"),
+    Binding("exclude", "exclude", lines=True),
+)
+CLUSTER_BINDINGS = (
+    Binding("application.preset", "cluster.preset"),
+    Binding("application.first", "cluster.first"),
+    Binding("application.procs", "cluster.procs"),
+    Binding("application.baseline.order", "cluster.order"),
+    Binding("application.baseline.backfill", "cluster.backfill"),
+    Binding("application.small_job_below", "cluster.small_job_below"),
+    Binding("application.small_job_wait", "cluster.small_job_wait"),
+    Binding("application.too_wide", "cluster.too_wide"),
+    Binding("application.overrun", "cluster.overrun"),
+)
+FUTURES_BINDINGS = (
+    Binding("application.futures.count", "cluster.futures.count", place="futures-count"),
+    Binding("application.futures.duration", "cluster.futures.duration", place="futures-duration"),
+    Binding(
+        "application.futures.aggregate", "cluster.futures.aggregate", place="futures-aggregate"
+    ),
+    Binding("application.futures.quantile", "cluster.futures.quantile", place="futures-quantile"),
+)
+COMMAND_BINDINGS = (
+    Binding("application.limit", "program.limit", kind="command"),
+    Binding("application.unused", "program.unused", kind="command"),
+    Binding("application.noisy", "program.noisy", kind="command"),
+)
+FUNCTION_BINDINGS = (Binding("application.noisy", "program.noisy", kind="function"),)
+BINDINGS: Mapping[str, Binding] = {
+    binding.path: binding
+    for group in (
+        SWEEP_BINDINGS, CLUSTER_BINDINGS, FUTURES_BINDINGS, FUNCTION_BINDINGS, COMMAND_BINDINGS
+    )
+    for binding in group
+}  # fmt: skip
+"""Fields that edit one key each, by the path of the key."""
+
+
+def bindings_of(source: Source) -> tuple[Binding, ...]:
+    """Return the bindings of the fields that a form with this source has."""
+    own: Mapping[str, tuple[Binding, ...]] = {
+        "example": (*CLUSTER_BINDINGS, *FUTURES_BINDINGS),
+        "log": (*CLUSTER_BINDINGS, *FUTURES_BINDINGS),
+        "command": COMMAND_BINDINGS,
+        "function": FUNCTION_BINDINGS,
+    }
+    return (*SWEEP_BINDINGS, *own.get(source, ()))
 
 
 KINDS: Mapping[Kind, tuple[Family, str | None]] = {

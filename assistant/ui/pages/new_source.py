@@ -15,7 +15,7 @@ from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
-from assistant.ui.pages.new_form import ClusterFields, Form, Measures, ProgramFields, Source
+from assistant.ui.pages.new_form import Form, Measures, ProgramFields, Source
 from assistant.ui.pages.new_sweep_file import FormFault, form_of, write_tables
 from assistant.ui.state import put, seed_choice
 
@@ -116,7 +116,7 @@ def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
     if source in _PATHS:
         form = _path_fields(form, beside, store)
     if source == "log":
-        form = replace(form, cluster=_reading(form.cluster, beside))
+        form = _reading(form, beside)
     if source == "platform" and form.extra_tables.get("application"):
         settings = ", ".join(
             f"{name} {value}" for name, value in form.extra_tables["application"].items()
@@ -125,7 +125,7 @@ def source_step(form: Form, beside: FieldMessages, store: Path) -> Form:
     if source == "file":
         _to_fields(form)
     if source == "command":
-        return replace(form, program=_command(form.program, beside))
+        return _command(form, beside)
     if source == "function":
         return replace(form, program=_function(form.program, beside))
     return form
@@ -223,44 +223,28 @@ def _to_fields(form: Form) -> None:
     st.rerun()
 
 
-def _reading(cluster: ClusterFields, beside: FieldMessages) -> ClusterFields:
+_TOO_WIDE = {"reject": "is rejected", "clip": "runs narrower and longer"}
+_OVERRUN = {
+    "raise": "runs on, known in advance", "kill": "is killed at the limit",
+    "extend": "runs on, not known in advance",
+}  # fmt: skip
+
+
+def _reading(form: Form, beside: FieldMessages) -> Form:
     with st.expander("How the log is read"):
         with st.container(horizontal=True):
-            first = new_fields.text(
-                "new-first", "Number of jobs to read", cluster.first, placeholder="all", width=240
-            )
-            below = new_fields.text(
-                "new-small-job-below", "Small jobs request less than", cluster.small_job_below,
-                placeholder="1h", width=240,
-            )  # fmt: skip
-            wait = new_fields.text(
-                "new-small-job-wait", "Longest wait of a small job", cluster.small_job_wait,
-                placeholder="3h", width=240,
-            )  # fmt: skip
+            form = new_fields.bound(form, "application.first", placeholder="all", width=240)
+            for path in ("application.small_job_below", "application.small_job_wait"):
+                form = new_fields.bound(form, path, width=240)
         beside.at("new-first", "new-small-job-below", "new-small-job-wait")
         with st.container(horizontal=True):
-            too_wide = new_fields.choice(
-                "new-too-wide", "A job that fits no partition", cluster.too_wide,
-                ["reject", "clip"], width=370,
-                format_func={
-                    "reject": "is rejected", "clip": "runs narrower and longer",
-                }.__getitem__,
-            )  # fmt: skip
-            overrun = new_fields.choice(
-                "new-overrun", "A job that exceeds its request", cluster.overrun,
-                ["raise", "kill", "extend"], width=370,
-                format_func={
-                    "raise": "runs on, known in advance", "kill": "is killed at the limit",
-                    "extend": "runs on, not known in advance",
-                }.__getitem__,
-            )  # fmt: skip
-    return replace(
-        cluster, first=first, small_job_below=below, small_job_wait=wait, too_wide=too_wide,
-        overrun=overrun,
-    )  # fmt: skip
+            form = new_fields.bound(form, "application.too_wide", words=_TOO_WIDE, width=370)
+            form = new_fields.bound(form, "application.overrun", words=_OVERRUN, width=370)
+    return form
 
 
-def _command(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
+def _command(form: Form, beside: FieldMessages) -> Form:
+    program = form.program
     words = new_fields.area(
         "new-command", "The command", program.words, height=80,
         placeholder="./program --size={size} --mode {mode}",
@@ -292,21 +276,18 @@ def _command(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
                 placeholder=r"time: (?P<time_ms>[0-9.]+)",
             )  # fmt: skip
             stream = new_fields.choice("new-stream", "Search in", stream, ["stdout", "stderr"])
-        limit = new_fields.text(
-            "new-limit", "Stop a run after", program.limit, placeholder="no limit, or 1m"
-        )
+        form = new_fields.bound(form, "application.limit")
         environment = new_fields.area(
             "new-environment", "Environment: NAME=value, one per line", program.environment,
             height=80, placeholder="OMP_NUM_THREADS={threads}",
         )  # fmt: skip
         stdin = new_fields.area("new-stdin", "Standard input", program.stdin, height=80)
-        unused = new_fields.tick(
-            "new-unused", "Allow parameters that the command does not use", program.unused
-        )
-    return replace(
-        program, words=words, folder=folder, measures=measures, where=where, stream=stream,
-        noisy=noisy, limit=limit, environment=environment, stdin=stdin, unused=unused,
+        form = new_fields.bound(form, "application.unused")
+    program = replace(
+        form.program, words=words, folder=folder, measures=measures, where=where, stream=stream,
+        noisy=noisy, environment=environment, stdin=stdin,
     )  # fmt: skip
+    return replace(form, program=program)
 
 
 def _other(measures: Measures) -> Measures:

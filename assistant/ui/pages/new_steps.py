@@ -25,18 +25,17 @@ from assistant.ui.intents import FormFieldError
 from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import (
+    BINDINGS,
     KINDS,
     ConstraintField,
     Direction,
     Form,
-    FuturesFields,
     How,
     ObjectiveFields,
     ParameterRow,
     parameter_of,
 )
 from assistant.ui.pages.new_preview import Outline, outline, plain_application
-from assistant.ui.sla_fields import KEEP_GOING, SlaFields
 from assistant.ui.state import put, seed
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
@@ -70,29 +69,21 @@ def futures_step(form: Form, beside: FieldMessages) -> Form:
         "generated workloads, the same for all runs.",
     )  # fmt: skip
     futures = replace(futures, generator=generator)
+    form = replace(form, cluster=replace(form.cluster, futures=futures))
     if generator:
-        futures = _futures_fields(futures)
+        form = _futures_fields(form)
     beside.at("new-futures", "new-futures-count", "new-futures-duration", "new-futures-quantile")
-    return replace(form, cluster=replace(form.cluster, futures=futures))
+    return form
 
 
-def _futures_fields(futures: FuturesFields) -> FuturesFields:
+def _futures_fields(form: Form) -> Form:
     with st.container(horizontal=True):
-        count = new_fields.text("new-futures-count", "Number", futures.count, width=120)
-        duration = new_fields.text(
-            "new-futures-duration", "Length of each", futures.duration, width=160
-        )
-        aggregate = new_fields.choice(
-            "new-futures-aggregate", "Result of a run", futures.aggregate, list(_JUDGES), width=240,
-            format_func=lambda name: _JUDGES.get(name, name),
-        )  # fmt: skip
-        quantile = futures.quantile
-        if aggregate == "quantile":
-            quantile = new_fields.text(
-                "new-futures-quantile", "Share of futures no worse", quantile, width=240,
-                placeholder="0.9",
-            )  # fmt: skip
-    return replace(futures, count=count, duration=duration, aggregate=aggregate, quantile=quantile)
+        form = new_fields.bound(form, "application.futures.count", width=120)
+        form = new_fields.bound(form, "application.futures.duration", width=160)
+        form = new_fields.bound(form, "application.futures.aggregate", words=_JUDGES, width=240)
+        if form.cluster.futures.aggregate == "quantile":
+            form = new_fields.bound(form, "application.futures.quantile", width=240)
+    return form
 
 
 def cluster_step(form: Form, beside: FieldMessages) -> Form:
@@ -101,19 +92,12 @@ def cluster_step(form: Form, beside: FieldMessages) -> Form:
     names = policy_names()
     st.markdown("**Current configuration**")
     with st.container(horizontal=True):
-        procs = new_fields.text(
-            "new-procs", "Processors of the cluster", form.cluster.procs, width=240,
-            placeholder="from the log" if form.source == "log" else "128",
-        )  # fmt: skip
-        order = new_fields.choice(
-            "new-order", "Order of waiting jobs", form.cluster.order, names["order"], width=240
-        )
-        backfill = new_fields.choice(
-            "new-backfill", "Backfill", form.cluster.backfill, names["backfill"], width=240
-        )
+        placeholder = "from the log" if form.source == "log" else "128"
+        form = new_fields.bound(form, "application.procs", placeholder=placeholder, width=240)
+        for name in ("order", "backfill"):
+            words = {policy: policy for policy in names[name]}
+            form = new_fields.bound(form, f"application.baseline.{name}", words=words, width=240)
     beside.at("new-procs", "new-order")
-    cluster = replace(form.cluster, procs=procs, order=order, backfill=backfill)
-    form = replace(form, cluster=cluster)
     form = futures_step(form, beside)
     application = plain_application(form)
     st.markdown("**Levels to try**")
@@ -126,15 +110,15 @@ def cluster_step(form: Form, beside: FieldMessages) -> Form:
 
 def _preset_fields(form: Form) -> Form:
     summaries = {preset.name: preset.summary for preset in presets()}
-    preset_name = new_fields.choice(
-        "new-preset", "Question", form.cluster.preset, list(summaries),
-        format_func=lambda name: f"{name}: {summaries[name]}" if name in summaries else name,
+    changed = new_fields.bound(
+        form, "application.preset",
+        words={name: f"{name}: {text}" for name, text in summaries.items()},
         help="Adds the parameters of the question, with levels. You can change each of them.",
     )  # fmt: skip
-    if preset_name == form.cluster.preset:
+    if changed == form:
         return form
     new_fields.leave("new-level-")
-    return replace(form, cluster=replace(form.cluster, preset=preset_name, levels=None))
+    return replace(changed, cluster=replace(changed.cluster, levels=None))
 
 
 def _level_fields(form: Form, usual: ParameterSpace) -> Form:
@@ -278,13 +262,11 @@ def parameters_step(form: Form, beside: FieldMessages, preview: Outline) -> Form
     else:
         before, form = form, cluster_step(form, beside)
         preview = preview if form == before else outline(form)
-    exclude = new_fields.area(
-        "new-exclude", "Exclude combinations that meet a condition (one per line)", form.exclude,
-        height=80, placeholder=_example_condition(preview.space),
-        help="A condition on parameters, such as threads > 8 and layout == 'rows'.",
-    )  # fmt: skip
+    form = new_fields.bound(
+        form, "exclude", height=80, placeholder=_example_condition(preview.space)
+    )
     beside.at("new-exclude")
-    return replace(form, exclude=exclude)
+    return form
 
 
 def _example_condition(space: ParameterSpace | None) -> str:
@@ -560,37 +542,23 @@ def _bound(bound: ConstraintField, beside: FieldMessages, names: list[str]) -> C
 
 
 def _sla_fields(form: Form, beside: FieldMessages) -> Form:
-    terms = form.terms
     with st.container(horizontal=True, vertical_alignment="top"):
-        runs = new_fields.count(
-            "new-runs", "Budget of runs", form.runs, 1, width=200, placeholder="no limit",
-            help="Maximum number of runs. If empty, the deadline or the cost limit decides; "
-            "without either it is 60.",
-        )  # fmt: skip
-        deadline = new_fields.text(
-            "new-deadline", "Deadline, from now", form.deadline, placeholder="none, or 30m",
-            width=200,
-        )  # fmt: skip
-        goal = new_fields.text(
-            "new-goal", "Goal: value to reach", terms.goal, placeholder="none", width=220,
-            help="A value of the measure above. Auto-steering ends once a run that meets every "
-            "constraint reaches it.",
-        )  # fmt: skip
-        run_limit = new_fields.text(
-            "new-run-limit", "Run limit", terms.run_limit,
-            placeholder="no limit, or 10m", width=200,
-            help="A run that takes longer fails. Your own program is stopped at the limit; a "
-            "function, a simulation or a table is checked when it ends.",
-        )  # fmt: skip
+        for path in ("runs", "deadline", "goal", "run_limit"):
+            form = new_fields.bound(form, path, width=200)
     beside.at("new-deadline", "new-goal", "new-run-limit", "new-runs")
     with suppress(Exception):  # the message is drawn beside the field
-        span_s = check_settings({"deadline": deadline.strip() or None}, "the form").deadline
+        span_s = check_settings({"deadline": form.deadline.strip() or None}, "the form").deadline
         if span_s is not None:
             st.caption(_until(span_s, SystemClock().now_s()))
-    terms = replace(terms, goal=goal, run_limit=run_limit)
     with st.expander("More: cost, auto-steering after the goal"):
-        terms = _more(terms, beside)
-    return replace(form, runs=runs, deadline=deadline, terms=terms)
+        form = new_fields.bound(form, "at_goal")
+        form = new_fields.bound(form, "keep_going")
+        with st.container(horizontal=True):
+            for path in BINDINGS:
+                if path.startswith("cost."):
+                    form = new_fields.bound(form, path, width=230)
+        beside.at("new-cost")
+    return form
 
 
 def _until(span_s: float, now_s: float) -> str:
@@ -601,34 +569,6 @@ def _until(span_s: float, now_s: float) -> str:
     """
     after = duration(span_s)
     return f"The deadline is {after} after the start: {moment(now_s + span_s)} if you start now."
-
-
-def _more(terms: SlaFields, beside: FieldMessages) -> SlaFields:
-    go_on = new_fields.tick(
-        "new-go-on", "Continue auto-steering after the goal is reached", terms.go_on
-    )
-    keep_going = new_fields.tick("new-keep-going", KEEP_GOING, terms.keep_going)
-    with st.container(horizontal=True):
-        limit = new_fields.text(
-            "new-cost", "Cost limit", terms.cost_limit, placeholder="no limit", width=180
-        )
-        unit = new_fields.text("new-cost-unit", "Unit", terms.unit, placeholder="EUR", width=100)
-        per_hour = new_fields.text(
-            "new-per-hour", "Price per hour of a run", terms.per_hour, placeholder="0.5", width=180
-        )
-        resources = new_fields.text(
-            "new-resources", "Multiply by this parameter or measure", terms.resources,
-            placeholder="none, or nodes", width=230,
-        )  # fmt: skip
-        measure = new_fields.text(
-            "new-cost-measure", "Or: measure that is the cost", terms.measure,
-            placeholder="energy_j", width=230,
-        )  # fmt: skip
-    beside.at("new-cost")
-    return replace(
-        terms, go_on=go_on, keep_going=keep_going, cost_limit=limit, unit=unit, per_hour=per_hour,
-        resources=resources, measure=measure,
-    )  # fmt: skip
 
 
 AT_WARNING: Mapping[OnWarning, str] = {
@@ -647,13 +587,9 @@ def steering_step(form: Form, beside: FieldMessages) -> Form:
             help="It ends at the budget or the goal, and you can turn it off at any time. Without "
             "it you choose each batch yourself.",
         )  # fmt: skip
-        warnings = form.warnings
+        form = replace(form, unattended=unattended)
         if unattended and form.source != "file":
-            warnings = new_fields.choice(
-                "new-warnings", "At a warning", warnings, list(AT_WARNING),
-                format_func=AT_WARNING.__getitem__, width=240,
-            )  # fmt: skip
-    form = replace(form, unattended=unattended, warnings=warnings)
+            form = new_fields.bound(form, "warnings", words=AT_WARNING, width=240)
     if form.source != "file":
         with st.expander("Strategy, seed, runs at once"):
             form = _strategy(form)
@@ -665,19 +601,8 @@ def _strategy(form: Form) -> Form:
     strategy, options = strategy_fields("new", form.strategy, form.options)
     st.caption(strategy_entry(strategy).summary if strategy in strategy_names() else "")
     with st.container(horizontal=True, vertical_alignment="top"):
-        random_seed = new_fields.count(
-            "new-seed", "Seed of all random choices", form.seed, 0, width=220,
-            help="The same seed makes the same choices again.",
-        )  # fmt: skip
-        workers = new_fields.count("new-workers", "Runs at once", form.workers, 1, 64, width=160)
-        initial = new_fields.count(
-            "new-initial", "First runs", form.initial, 0, width=160,
-            help="Runs spread over the space before the strategy uses results.",
-        )  # fmt: skip
-        batch = new_fields.count(
-            "new-batch", "Suggestions per batch", form.batch, 1, width=200,
-            placeholder="default",
-        )  # fmt: skip
+        for path in ("seed", "workers", "initial", "batch"):
+            form = new_fields.bound(form, path, width=200)
     share = _share(form)
     if form.extra_tables:
         st.caption(
@@ -689,10 +614,6 @@ def _strategy(form: Form) -> Form:
         form,
         strategy=strategy,
         options={name: value for name, value in options.items() if value != usual[name]},
-        seed=form.seed if random_seed is None else random_seed,
-        workers=form.workers if workers is None else workers,
-        initial=form.initial if initial is None else initial,
-        batch=batch,
         exploitation=share,
     )
 
@@ -708,7 +629,7 @@ def _share(form: Form) -> float | None:
     key = "new-share"
     seed(key, round(100 * (0.7 if form.exploitation is None else form.exploitation)))
     percent: int = st.slider(
-        "Share inside regions (exploitation)", 0, 100, step=5, format="%d %%", key=key
+        BINDINGS["exploitation"].label, 0, 100, step=5, format="%d %%", key=key
     )
     exploitation = form.exploitation
     return (

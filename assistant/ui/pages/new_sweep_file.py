@@ -4,11 +4,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assistant.applications.scheduling import DEFAULT_PRESET
 from assistant.config.sweep_file import (
     SweepSettings,
     check_settings,
@@ -18,8 +17,11 @@ from assistant.config.sweep_file import (
     toml_text,
 )
 from assistant.core.events import ExperimentOpened
+from assistant.ui.bindings import Binding, as_typed, put, read, write
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.pages.new_form import (
+    BINDINGS,
+    FUTURES_BINDINGS,
     KINDS,
     ClusterFields,
     ConstraintField,
@@ -33,15 +35,13 @@ from assistant.ui.pages.new_form import (
     ProgramFields,
     Source,
     baseline_level,
+    bindings_of,
     number_in,
     parameter_of,
 )
-from assistant.ui.sla_fields import SlaFields, check_field
+from assistant.ui.sla_fields import check_field
 from strategies import Level, StrategyError, make_strategy
 from strategies.space.parameter import family_of, parse_number
-
-_TIME = "Enter a time such as 90s, 30m or 2h, or leave the field empty."
-_FROM_NOW = "Enter a time from now, such as 90s, 30m or 2h, or leave the field empty."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +92,13 @@ def write_tables(form: Form) -> SweepTables:
     tables = {"name": form.full_name}
     with pen.beside("new-name"):
         check_settings(tables, "the form")
-    if form.runs is not None:
-        tables["runs"] = form.runs
-    _deadline(pen, form, tables)
-    with pen.beside("new-goal"):
-        tables |= form.terms.tables("new")
-    tables |= {"seed": form.seed, "workers": form.workers, "initial": form.initial}
-    if form.initial == check_settings({}, "the form").initial:
-        del tables["initial"]
-    if form.batch is not None:
-        tables["batch"] = form.batch
-    if form.warnings != Form().warnings:
-        tables["warnings"] = form.warnings
-    if form.exploitation is not None:
-        tables["exploitation"] = form.exploitation
-    conditions = [line.strip() for line in form.exclude.splitlines() if line.strip()]
-    if conditions:
-        tables["exclude"] = conditions
+    for path, value in write(_bindings(form), form, "new", pen):
+        put(tables, path, value)
+    if "cost" in tables:
+        with pen.beside("new-cost"):
+            check_field("new-cost", {"cost": tables["cost"]})
     tables |= {k: v for k, v in form.extra_tables.items() if k not in ("application", "objective")}
-    tables["application"] = _application(pen, form)
+    tables["application"] = _application(pen, form, tables.get("application", {}))
     objective = {**form.extra_tables.get("objective", {}), **_objective(pen, form)}
     if objective:
         tables["objective"] = objective
@@ -143,19 +131,26 @@ def _path(text: str) -> Path:
     return Path(text.strip()).expanduser()
 
 
-def _deadline(pen: _TableWriter, form: Form, tables: dict[str, Any]) -> None:
-    if not form.deadline.strip():
-        return
-    with pen.beside("new-deadline"):
-        deadline = {"deadline": form.deadline.strip()}
-        check_field("new-deadline", deadline, _FROM_NOW)
-        tables |= deadline
+def _bindings(form: Form) -> tuple[Binding, ...]:
+    """Return the bindings of the fields that count; others keep what was typed before."""
+    futures = form.cluster.futures
+    hidden = (
+        FUTURES_BINDINGS if not futures.generator
+        else () if futures.aggregate == "quantile"
+        else (BINDINGS["application.futures.quantile"],)
+    )  # fmt: skip
+    return tuple(binding for binding in bindings_of(form.source) if binding not in hidden)
 
 
-def _application(pen: _TableWriter, form: Form) -> dict[str, Any]:
+def _application(pen: _TableWriter, form: Form, bound: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of the application: what is bound, and the fields of other forms."""
     extra = dict(form.extra_tables.get("application", {}))
     if form.source in ("example", "log"):
-        table = {"kind": "scheduling", **_cluster_table(pen, form.cluster, form.levels)}
+        table = {"kind": "scheduling", **bound, **_cluster_table(form.cluster, form.levels)}
+        if form.cluster.futures.generator:
+            table["futures"] = {
+                "generator": form.cluster.futures.generator, **bound.get("futures", {})
+            }  # fmt: skip
         if form.source == "log":
             with pen.beside("new-path"):
                 table["log"] = _path_of(form, "the job log (SWF, also .gz)")
@@ -167,7 +162,7 @@ def _application(pen: _TableWriter, form: Form) -> dict[str, Any]:
         with pen.beside("new-path"):
             table["table"] = _path_of(form, "the table (CSV)")
         return table | extra
-    return _program_table(pen, form) | extra
+    return {**bound, **_program_table(pen, form)} | extra
 
 
 def _path_of(form: Form, noun: str) -> str:
@@ -176,78 +171,19 @@ def _path_of(form: Form, noun: str) -> str:
     return str(_path(form.path).absolute())
 
 
-def _cluster_table(
-    pen: _TableWriter, cluster: ClusterFields, levels: Mapping[str, tuple[str, ...]]
-) -> dict[str, Any]:
+def _cluster_table(cluster: ClusterFields, levels: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
-    if cluster.preset != DEFAULT_PRESET:
-        table["preset"] = cluster.preset
-    for name in ("first", "procs"):
-        text = getattr(cluster, name).strip()
-        if text:
-            with pen.beside(f"new-{name}"):
-                table[name] = _whole(text, f"new-{name}")
-    usual = ClusterFields()
-    baseline = {
-        name: getattr(cluster, name)
-        for name in ("order", "backfill")
-        if getattr(cluster, name) != getattr(usual, name)
-    }
-    if baseline:
-        table["baseline"] = baseline
-    for name in ("small_job_below", "small_job_wait"):
-        text = getattr(cluster, name).strip()
-        if text:
-            place = f"new-{name.replace('_', '-')}"
-            with pen.beside(place):
-                check_field(place, {"application": {"kind": "scheduling", name: text}}, _TIME)
-                table[name] = text
-    for name in ("too_wide", "overrun"):
-        if getattr(cluster, name) != getattr(usual, name):
-            table[name] = getattr(cluster, name)
     options = {name: _loose(text) for name, text in cluster.options.items() if text.strip()}
     if options:
         table["options"] = options
-    if cluster.futures.generator:
-        table["futures"] = _futures(pen, cluster.futures)
     if levels:
         table["levels"] = {name: [_loose(text) for text in texts] for name, texts in levels.items()}
-    return table
-
-
-def _futures(pen: _TableWriter, futures: FuturesFields) -> dict[str, Any]:
-    table: dict[str, Any] = {"generator": futures.generator, "aggregate": futures.aggregate}
-    with pen.beside("new-futures-count"):
-        table["count"] = _whole(futures.count.strip(), "new-futures-count")
-    with pen.beside("new-futures-duration"):
-        settings = {"generator": futures.generator, "duration": futures.duration.strip()}
-        check_field(
-            "new-futures-duration", {"application": {"kind": "scheduling", "futures": settings}},
-            "Enter a time such as 12h, 2d or 7d.",
-        )  # fmt: skip
-        table["duration"] = futures.duration.strip()
-    if futures.aggregate == "quantile" and futures.quantile.strip():
-        with pen.beside("new-futures-quantile"):
-            number = parse_number(futures.quantile.strip())
-            if number is None or not 0 < number <= 1:
-                raise FormFieldError(
-                    "new-futures-quantile",
-                    f"'{futures.quantile}' is not a number above 0 and up to 1, such as 0.9.",
-                )
-            table["quantile"] = float(number)
     return table
 
 
 def _loose(text: str) -> Level:
     number = parse_number(text.strip())
     return text.strip() if number is None else number
-
-
-def _whole(text: str, place: str) -> int:
-    number = parse_number(text)
-    if not isinstance(number, int) or number < 1:
-        raise FormFieldError(place, f"'{text}' is not a whole number of at least 1; empty: all.")
-    return number
 
 
 def _program_table(pen: _TableWriter, form: Form) -> dict[str, Any]:
@@ -261,8 +197,6 @@ def _program_table(pen: _TableWriter, form: Form) -> dict[str, Any]:
             table["function"] = program.function.strip()
     else:
         table = {"kind": "command", "cwd": folder, **_command(pen, program)}
-    if program.noisy is not None:
-        table["noisy"] = program.noisy
     if program.has_baseline:
         baseline: dict[str, Level] = {}
         for row in form.rows:
@@ -282,13 +216,6 @@ def _command(pen: _TableWriter, program: ProgramFields) -> dict[str, Any]:
             table["env"] = environment
     if program.stdin:
         table["stdin"] = program.stdin
-    if program.limit.strip():
-        with pen.beside("new-limit"):
-            settings = {"kind": "command", "command": ["x"], "limit": program.limit.strip()}
-            check_field("new-limit", {"application": settings}, _TIME)
-            table["limit"] = program.limit.strip()
-    if program.unused:
-        table["unused"] = True
     if program.measures != "usual":
         with pen.beside("new-measures"):
             table["measures"] = _measures(program)
@@ -417,21 +344,19 @@ def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:
 
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+", re.ASCII)
 _FORM_KEYS = frozenset((
-    "name", "runs", "deadline", "goal", "at_goal", "keep_going", "run_limit", "cost", "seed",
-    "workers", "initial", "batch", "exploitation", "exclude", "application", "objective",
-    "strategy", "parameters", "warnings",
+    *(path.partition(".")[0] for path in BINDINGS),
+    "name", "application", "objective", "strategy", "parameters",
 ))  # fmt: skip
 _OBJECTIVE_KEYS = frozenset((
     "minimise", "maximise", "unit", "second", "second_goal", "constraints", "without",
 ))  # fmt: skip
 _APPLICATION_KEYS = frozenset((
-    "kind", "log", "table", "first", "procs", "baseline", "levels", "small_job_below",
-    "small_job_wait", "preset", "options", "too_wide", "overrun", "command", "cwd", "env", "stdin",
-    "limit", "unused", "measures", "noisy", "function", "folder",
-))  # fmt: skip
+    *(path.split(".")[1] for path in BINDINGS if path.startswith("application.")),
+    "kind", "log", "table", "levels", "options", "command", "cwd", "env", "stdin", "measures",
+    "function", "folder",
+)) - {"futures"}  # fmt: skip
 
-
-_SHOWN_FUTURES = frozenset(("generator", "count", "duration", "aggregate", "quantile"))
+_SHOWN_FUTURES = {binding.path.rpartition(".")[2] for binding in FUTURES_BINDINGS} | {"generator"}
 
 
 def form_of(tables: Mapping[str, Any]) -> Form:
@@ -481,28 +406,31 @@ def _form(tables: Mapping[str, Any], settings: SweepSettings) -> Form:
         rest = {k: v for k, v in tables.get(key, {}).items() if k not in field_keys}
         if rest:
             extra_tables[key] = rest
-    return Form(
+    levels = {k: tuple(map(as_typed, v)) for k, v in application.get("levels", {}).items()}
+    options = {k: as_typed(v) for k, v in application.get("options", {}).items()}
+    futures = FuturesFields()
+    bound = bindings_of(source)
+    if _has_fields(application):
+        futures = replace(futures, generator=application["futures"]["generator"])
+    else:
+        bound = tuple(binding for binding in bound if binding not in FUTURES_BINDINGS)
+    form = Form(
         source=source,
         path=str(application.get("log", application.get("table", ""))),
         name=settings.name,
-        runs=settings.runs,
-        deadline=_text(tables.get("deadline")),
-        terms=_terms(tables),
         strategy=strategy.name,
         options=strategy.options,
-        seed=settings.seed,
-        workers=settings.workers,
         program=_program_fields(application),
         rows=_rows(tables.get("parameters", []), application.get("baseline")),
-        cluster=_cluster_fields(application) if source in ("example", "log") else ClusterFields(),
-        exclude="\n".join(settings.exclude),
+        cluster=(
+            ClusterFields(levels=levels, options=options, futures=futures)
+            if source in ("example", "log")
+            else ClusterFields()
+        ),
         wish=_wish(tables.get("objective", {}), extra_tables.get("objective", {})),
-        exploitation=settings.exploitation,
-        initial=settings.initial,
-        batch=settings.batch,
-        warnings=settings.warnings,
         extra_tables=extra_tables,
     )
+    return read(bound, tables, form)
 
 
 def _source(application: Mapping[str, Any]) -> Source:
@@ -517,64 +445,9 @@ _SOURCES: Mapping[str, Source] = {
 """Sources of the form by the kind of the application; it has no fields for others."""
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else repr(value)
-
-
-def _terms(tables: Mapping[str, Any]) -> SlaFields:
-    cost = tables.get("cost", {})
-    names = [entry.name for entry in fields(SlaFields)]
-    texts = {name: _text(value) for name, value in cost.items() if name in names}
-    return SlaFields(
-        goal=_text(tables.get("goal")),
-        go_on=tables.get("at_goal") == "go_on",
-        keep_going=tables.get("keep_going", False),
-        run_limit=_text(tables.get("run_limit")),
-        cost_limit=_text(cost.get("limit")),
-        **texts,
-    )
-
-
-def _cluster_fields(application: Mapping[str, Any]) -> ClusterFields:
-    baseline = application.get("baseline", {})
-    usual = ClusterFields()
-    levels: Mapping[str, Sequence[Level]] = application.get("levels", {})
-    return ClusterFields(
-        preset=application.get("preset", usual.preset),
-        first=_text(application.get("first")),
-        procs=_text(application.get("procs")),
-        order=baseline.get("order", usual.order),
-        backfill=baseline.get("backfill", usual.backfill),
-        small_job_below=_text(application.get("small_job_below")),
-        small_job_wait=_text(application.get("small_job_wait")),
-        too_wide=application.get("too_wide", usual.too_wide),
-        overrun=application.get("overrun", usual.overrun),
-        levels={name: tuple(map(_text, values)) for name, values in levels.items()},
-        options={name: _text(value) for name, value in application.get("options", {}).items()},
-        futures=_foresight(application),
-    )
-
-
 def _has_fields(application: Mapping[str, Any]) -> bool:
     futures = application.get("futures")
     return futures is not None and "generator" in futures and set(futures) <= _SHOWN_FUTURES
-
-
-def _foresight(application: Mapping[str, Any]) -> FuturesFields:
-    if not _has_fields(application):
-        return FuturesFields()
-    futures, usual = application["futures"], FuturesFields()
-    return FuturesFields(
-        futures["generator"],
-        _text(futures.get("count", usual.count)),
-        _text(futures.get("duration", usual.duration)),
-        futures.get("aggregate", usual.aggregate),
-        _text(futures.get("quantile")),
-    )
 
 
 def _program_fields(application: Mapping[str, Any]) -> ProgramFields:
@@ -591,12 +464,9 @@ def _program_fields(application: Mapping[str, Any]) -> ProgramFields:
         folder=application.get("cwd", application.get("folder", "")),
         environment="\n".join(f"{k}={v}" for k, v in application.get("env", {}).items()),
         stdin=application.get("stdin", ""),
-        limit=_text(application.get("limit")),
         measures=how,
         where=where if isinstance(where, str) else "\n".join(where),
         stream=measures.get("stream", "stdout"),
-        noisy=application.get("noisy"),
-        unused=application.get("unused", False),
         has_baseline=application.get("baseline") is not None,
     )
 
@@ -625,15 +495,15 @@ def _row(uid: int, table: Mapping[str, Any], baseline: Mapping[str, Level]) -> P
         uid=uid,
         name=name,
         how=how,
-        levels=tuple(map(_text, table.get("levels") or ())),
-        low=_text(ends.get("low")),
-        high=_text(ends.get("high")),
-        step=_text(ends.get("step", ends.get("count"))),
+        levels=tuple(map(as_typed, table.get("levels") or ())),
+        low=as_typed(ends.get("low")),
+        high=as_typed(ends.get("high")),
+        step=as_typed(ends.get("step", ends.get("count"))),
         is_integer=bool(ends.get("integer", False)),
         kind=_kind(table),
         unit=table.get("unit", ""),
         description=table.get("description", ""),
-        baseline=_text(baseline.get(name)),
+        baseline=as_typed(baseline.get(name)),
     )
 
 
@@ -656,8 +526,8 @@ def _wish(objective: Mapping[str, Any], extra: Mapping[str, Any]) -> ObjectiveFi
         ConstraintField(
             uid,
             constraint["measure"],
-            _text(constraint.get("at_most")),
-            _text(constraint.get("at_least")),
+            as_typed(constraint.get("at_most")),
+            as_typed(constraint.get("at_least")),
             constraint.get("label", ""),
         )
         for uid, constraint in enumerate(objective.get("constraints", []))

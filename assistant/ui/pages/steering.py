@@ -17,7 +17,7 @@ from assistant.presentation.tables.sla import region_rows, sla_words
 from assistant.ui import labels
 from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
 from assistant.ui.pages import suggestions_batch
-from assistant.ui.sla_fields import SlaFields, goal_field, more_fields
+from assistant.ui.sla_fields import SlaFields, more_fields, sla_field
 from assistant.ui.state import ExperimentView
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import (
@@ -58,9 +58,9 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
         text = st.text_input("Time from now", placeholder="30m", key="budget-deadline-text")
     answer_at("budget", "budget-deadline-text")
     key, present = f"budget-{view_model.session.id}-{hash(sla)}", SlaFields.of(sla)
-    goal = goal_field(key, present)
+    terms = sla_field(key, "goal", present)
     with st.expander("More SLA terms: cost limit, run limit"):
-        terms = more_fields(key, goal, present)
+        terms = more_fields(key, terms)
     if not st.button("Change the SLA", key="change-budget"):
         return None
 
