@@ -9,6 +9,7 @@ Embedded Dask clusters: a scheduler in this process, with local workers or worke
 
 import asyncio
 import contextlib
+import logging
 import os
 import queue
 import shlex
@@ -52,6 +53,8 @@ from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates,
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+
+_log = logging.getLogger("copperline.dask")
 
 STOP_S = 10.0  # Seconds that an embedded cluster may take to stop
 
@@ -250,12 +253,17 @@ class DaskWorkerJobs:
 
     def close(self) -> None:
         """Cancel all jobs; if Slurm does not respond, the next executor cancels them."""
+        going = self.going()
         try:
-            jobs.cancel_jobs(self.going() or ())
+            jobs.cancel_jobs(going or ())
         except ExecutorError:
-            self._folder.release(tidy=False)
-        else:
-            self._folder.release(tidy=self.silent_since_s is None)
+            going = None
+        if going is None:
+            _warn(
+                "Slurm does not answer, so its jobs of this sweep may not be cancelled yet; their "
+                "workers end by themselves, and the next sweep in the same folder cancels the rest"
+            )
+        self._folder.release(tidy=going is not None)
 
     def _arguments(self, job_id: str) -> list[str]:
         """Return the arguments of sbatch for a job; jobs are not requeued but replaced."""
@@ -551,6 +559,8 @@ CLOSE_S = 5.0  # Seconds that a scheduler may take to release a client
 
 COMES_BACK_S = 300.0  # Seconds that a known scheduler may be unreachable
 
+ANSWER_S = 5.0  # Seconds without an answer after which a scheduler is reported
+
 LOOKS_S = 0.5  # Seconds between checks of scheduler and workers, while no result comes
 
 NOBODY_S = 20.0
@@ -690,6 +700,7 @@ class DaskExecutor:
                 is_local = isinstance(self._cluster, LocalDaskWorkers)
                 client.register_plugin(plugin(self._token, self._application, is_local=is_local))
                 client.subscribe_topic(self._token, self._hear)
+                client.subscribe_topic("all", self._say_lost_worker)
             except (OSError, TimeoutError, ValueError, RuntimeError) as error:
                 if client is not None:
                     _close_client(client)
@@ -704,11 +715,17 @@ class DaskExecutor:
 
     def _reconnect(self) -> None:
         """Connect to the scheduler again, or to its replacement, and submit all runs again."""
+        works = [work for _, work in self._under_way.values()]
+        _warn(
+            f"{self._place} has closed the connection: it has ended, or cannot be reached. Its "
+            f"workers end with it. Start it and workers again within {COMES_BACK_S / 60:.0f} "
+            "minutes; executing runs then start again"
+        )
         if self._client is not None:
             _close_client(self._client)
-        works = [work for _, work in self._under_way.values()]
         self._under_way.clear()
         self._client = self._connected(COMES_BACK_S)
+        _warn(f"{self._place} answers again")
         for work in works:
             self._ask(work)
 
@@ -718,13 +735,25 @@ class DaskExecutor:
             self._nobody_since_s = None
             self._reconnect()
             return ()
-        with contextlib.suppress(OSError, TimeoutError):
-            if self._client.scheduler_info()["workers"]:
+        now_s = time.monotonic()
+        try:
+            identity = self._client.sync(
+                self._client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_S
+            )
+        except (OSError, TimeoutError):
+            lack = f"{self._place} has not answered for {ANSWER_S:.0f} s"
+        else:
+            if identity["workers"]:
+                if self._nobody_since_s is not None and self._cluster is None:
+                    _warn(f"{self._place} has workers again")
                 self._nobody_since_s = None
                 return ()
-        now_s = time.monotonic()
+            lack = f"{self._place} has no worker; start some with: dask worker {self._address}"
         if self._nobody_since_s is None:
             self._nobody_since_s = now_s
+            if self._cluster is None:
+                minutes = f"{COMES_BACK_S / 60:.0f} minutes"
+                _warn(f"{lack}. The runs wait for {minutes}; then the sweep ends")
         gone_s = now_s - self._nobody_since_s
         if self._cluster is not None:
             self._cluster.look(gone_s)
@@ -732,8 +761,8 @@ class DaskExecutor:
                 return self._replace_cluster()
         elif gone_s > COMES_BACK_S:
             raise ExecutorError(
-                f"{self._place} has had no worker for {COMES_BACK_S:.0f} s; start some. Finished "
-                "runs are stored; continue with: copperline resume"
+                f"{lack}, for {COMES_BACK_S:.0f} s. Finished runs are stored; continue with: "
+                "copperline resume"
             )
         return ()
 
@@ -833,6 +862,19 @@ class DaskExecutor:
         if self._reported is not None:
             self._reported(run_id, measure_values)
 
+    def _say_lost_worker(self, event: tuple[float, Any]) -> None:
+        """Log a worker that the scheduler has lost; called in a thread of the client."""
+        _, about = event
+        if about.get("action") != "remove-worker" or about.get("expected"):
+            return
+        under_way = dict(self._under_way)
+        keys = [key for key in about.get("processing-tasks", ()) if key in under_way]
+        runs = ", ".join(f"run {under_way[key][1].run_id}" for key in sorted(keys))
+        _warn(
+            f"the Dask worker {about.get('worker')} is gone (killed, out of memory, or its machine "
+            f"cannot be reached){f'; {runs} will be executed again' if runs else ''}"
+        )
+
     def stop(self, run_id: int) -> None:
         """End one executing run early; callable from any thread."""
         if any(work.run_id == run_id for _, work in tuple(self._under_way.values())):
@@ -878,6 +920,10 @@ class DaskExecutor:
     def __exit__(self, *_: object) -> None:
         self._is_closed = True
         self._close()
+
+
+def _warn(sentence: str) -> None:
+    _log.warning("%s", sentence[0].upper() + sentence[1:])
 
 
 def _lost(work: ExecutionRequest) -> ExecutionResult:

@@ -5,9 +5,11 @@ Each run starts a program that goes on until a file says otherwise, so runs are 
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -250,3 +252,33 @@ def test_signals_again_and_again_leave_nothing_behind(
     assert "Traceback" not in errors
     assert set(states()) == {RunState.QUEUED}
     assert until(lambda: is_gone(request, "process_pool", process.pid, mark))
+
+
+def test_what_dask_has_lost_is_said_at_once(
+    request: pytest.FixtureRequest, dask_cluster: Cluster, mark: str
+) -> None:
+    with sweeping(request, "dask=tcp") as process:
+        lines = iter(process.stderr or ())
+
+        def say(words: str) -> str:
+            return next(line for line in lines if words in line)
+
+        began_s = time.monotonic()
+        dask_cluster.kill("first")
+        assert re.search(r"The Dask worker tcp:.* is gone .*; run \d will be", say("is gone"))
+        dask_cluster.processes["scheduler"].send_signal(signal.SIGSTOP)
+        say("has not answered for 5 s. The runs wait for 5 minutes")
+        dask_cluster.processes["scheduler"].send_signal(signal.SIGCONT)
+        say("has workers again")
+        dask_cluster.kill("scheduler")
+        say("has closed the connection")
+        dask_cluster.begin("scheduler")
+        say("answers again")
+        say("has no worker; start some with: dask worker tcp:")
+        dask_cluster.kill("scheduler")
+        say("has closed the connection")
+        process.terminate()
+        say("continue with: copperline resume")
+        assert process.wait(WITHIN_S) == 130
+    assert time.monotonic() - began_s < WITHIN_S
+    assert until(lambda: is_gone(request, "dask", process.pid, mark))
