@@ -23,28 +23,34 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import sqlite3
+import tempfile
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 from assistant.store.event_store import SqliteStore
 from assistant.store.queue import RunQueue
 from benchmarks.harness import Record, table
 from benchmarks.service_http import NAME, TOKEN, Make, Served, Wire, served
 
+T = TypeVar("T")
 KINDS = ("lease", "heartbeat", "report", "result", "poll", "look")
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 MIXED = ((8, 0), (32, 10), (64, 20), (128, 20))
 """Workers and viewers of the mixed loads."""
 RUN_S = 0.5
 BEAT_S, LOOK_S = 3.0, 1.0
+WARM_UP_S = 1.5
 LEASE_S = 600.0
 MEASURES = {"loss": 1.0}
-N_DONE, N_RUNS = 1_000, 4_000
+N_DONE, N_RUNS = 1_000, 2_000
 """Runs that are over, and that wait, in the experiment that all use."""
 N_SIZED, N_REPORTS = 1_000, 10
 AT = f"/v1/experiments/{NAME}"
@@ -159,23 +165,19 @@ async def _closed_loop(
 
 
 def _measured(
-    service: Served, load: Callable[[], Awaitable[list[float]]]
-) -> tuple[list[float], dict[str, Any]]:
-    """Put a load on a service; return the waits, and what it cost for each request."""
+    service: Served, load: Callable[[], Coroutine[Any, Any, list[float]]]
+) -> dict[str, Any]:
+    """Put a load on a service; return the waits, and what it costs for each request."""
     cpu_s, own_s, began_s = service.cpu_s() or 0.0, time.process_time(), time.perf_counter()
-    waits = asyncio.run(_awaited(load))
+    waits = asyncio.run(load())
     seconds = time.perf_counter() - began_s
     n = len(waits)
     own_ms = 1e3 * (time.process_time() - own_s) / n
     cpu_ms = 1e3 * ((service.cpu_s() or 0.0) - cpu_s) / n
-    return waits, {
+    return {
         "n": n, "s": seconds, "per_s": n / seconds, "mean_ms": 1e3 * sum(waits) / n,
         **_cuts_ms(waits), "cpu_ms": cpu_ms, "client_ms": own_ms, "load": os.getloadavg()[0],
     }  # fmt: skip
-
-
-async def _awaited(load: Callable[[], Awaitable[list[float]]]) -> list[float]:
-    return await load()
 
 
 def _cuts_ms(waits: Sequence[float]) -> dict[str, float]:
@@ -183,53 +185,64 @@ def _cuts_ms(waits: Sequence[float]) -> dict[str, float]:
     return {"p50_ms": 1e3 * cuts[9], "p95_ms": 1e3 * cuts[18]}
 
 
-def measure_kinds(folder: Path, make: Make, n_clients: int, seconds: float) -> dict[str, Any]:
+@contextmanager
+def _ready(template: Path) -> Iterator[tuple[Served, Requests]]:
+    """Serve a copy of a store until the block ends; the service has read its log."""
+    with tempfile.TemporaryDirectory(dir=template.parent) as folder:
+        path = Path(folder) / "store.db"
+        shutil.copy(template, path)
+        with served(path) as service:
+            wire = Wire(service.port)
+            wire.until_it_answers()
+            wire.send("GET", AT)
+            wire.close()
+            yield service, Requests("capacity")
+
+
+def measure_kinds(template: Path, n_clients: int, seconds: float) -> dict[str, Any]:
     """Measure each kind of request with so many clients that never pause."""
-    path = folder / f"capacity-{n_clients}-{time.monotonic_ns()}.db"
-    make(path, N_RUNS, N_DONE).close()
-    found = {}
-    with served(path) as service:
-        _wait_for(service)
-        requests = Requests("kinds")
-        asyncio.run(_closed_loop(service.port, "look", 1, 0.1, requests))  # reads the log
-        for kind in KINDS:
-            _, found[kind] = _measured(
-                service,
-                lambda kind=kind: _closed_loop(service.port, kind, n_clients, seconds, requests),
+    with _ready(template) as (service, requests):
+        return {
+            kind: _measured(
+                service, partial(_closed_loop, service.port, kind, n_clients, seconds, requests)
             )
-    path.unlink()
-    return found
+            for kind in KINDS
+        }
 
 
-def measure_view(folder: Path, make: Make, n: int) -> dict[str, Any]:
-    """Measure a viewer's first look after each new event."""
-    path = folder / f"view-{time.monotonic_ns()}.db"
-    make(path, N_RUNS, N_DONE).close()
-    with served(path) as service:
-        _wait_for(service)
-        requests = Requests("view")
+def measure_view(template: Path, n: int) -> dict[str, Any]:
+    """Measure what a viewer's first look after a new event takes more than another one."""
+    with _ready(template) as (service, requests):
 
-        async def leases_and_looks(kinds: Sequence[str]) -> list[float]:
-            connection, waits = await Connection.open(service.port), list[float]()
-            for i in range(n):
+        async def repeated(kinds: Sequence[str]) -> list[float]:
+            connection = await Connection.open(service.port)
+            waits = []
+            for _ in range(n):
                 for kind in kinds:
                     began_s = time.perf_counter()
                     await requests.send(kind, connection)
-                    waits += [time.perf_counter() - began_s] if kind == kinds[-1] and i else []
+                waits.append(time.perf_counter() - began_s)
             connection.close()
             return waits
 
-        asyncio.run(leases_and_looks(["lease"]))
-        plain = _measured(service, lambda: leases_and_looks(["report"]))[1]
-        found = _measured(service, lambda: leases_and_looks(["report", "look"]))[1]
-    path.unlink()
-    return found | {"cpu_ms": found["cpu_ms"] - plain["cpu_ms"]}
+        _measured(service, partial(repeated, ["lease"]))
+        apart = [_measured(service, partial(repeated, [kind])) for kind in ("report", "look")]
+        both = _measured(service, partial(repeated, ["report", "look"]))
+    return {"cpu_ms": both["cpu_ms"] - sum(each["cpu_ms"] for each in apart)}
 
 
-def measure_store(folder: Path, make: Make, n: int) -> dict[str, Any]:
+def measure_store(template: Path, n: int) -> dict[str, Any]:
     """Measure the operations on the queue in this process, one after the other."""
-    path = folder / f"direct-{time.monotonic_ns()}.db"
-    store = make(path, n, 0)
+    with tempfile.TemporaryDirectory(dir=template.parent) as folder:
+        path = Path(folder) / "store.db"
+        shutil.copy(template, path)
+        store = SqliteStore(path)
+        found = _direct(store, n)
+        store.close()
+    return found
+
+
+def _direct(store: SqliteStore, n: int) -> dict[str, Any]:
     queue, tokens = RunQueue(store), list[str]()
 
     def lease() -> None:
@@ -252,8 +265,6 @@ def measure_store(folder: Path, make: Make, n: int) -> dict[str, Any]:
             act(i)
         wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
         found[kind] = {"cpu_ms": 1e3 * cpu_s / n, "wall_ms": 1e3 * wall_s / n}
-    store.close()
-    path.unlink()
     return found
 
 
@@ -261,36 +272,57 @@ class MixedLoad:
     """Workers that lease, execute for a random time and send the result, and viewers who look.
 
     Args:
-        port: of the service.
-        seconds: for which it lasts.
+        service: that they use.
+        seconds: for which it is measured, after a warm-up.
         run_s: mean time of a run, exponentially distributed.
     """
 
-    def __init__(self, port: int, seconds: float, run_s: float) -> None:
-        self._port, self._run_s, self._rng = port, run_s, random.Random(1)
-        self._until_s = time.perf_counter() + seconds
+    def __init__(self, service: Served, seconds: float, run_s: float = RUN_S) -> None:
+        self._service, self._run_s, self._rng = service, run_s, random.Random(1)
+        self._seconds = seconds
+        self._from_s = time.perf_counter() + WARM_UP_S
+        self._until_s = self._from_s + seconds
         self._requests = Requests("mixed")
-        self.waits: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        self._waits: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        self._busy = 0.0
 
-    async def run(self, n_workers: int, n_viewers: int) -> list[float]:
-        """Put the load on the service; return all waits in seconds."""
+    async def run(self, n_workers: int, n_viewers: int) -> dict[str, Any]:
+        """Put the load on the service; return runs a second, cores busy and waits by kind."""
         await asyncio.gather(
-            *(self._work() for _ in range(n_workers)), *(self._view() for _ in range(n_viewers))
+            self._watch(),
+            *(self._work() for _ in range(n_workers)),
+            *(self._view() for _ in range(n_viewers)),
         )
-        return [wait for waits in self.waits.values() for wait in waits]
+        kinds = {
+            kind: {"n": len(waits), "mean_ms": 1e3 * sum(waits) / len(waits), **_cuts_ms(waits)}
+            for kind, waits in self._waits.items()
+            if waits
+        }
+        return {
+            "runs_per_s": len(self._waits["result"]) / self._seconds, "busy": self._busy,
+            "kinds": kinds, "load": os.getloadavg()[0],
+        }  # fmt: skip
 
-    async def _timed(self, kind: str, request: Awaitable[Any]) -> Any:
+    async def _watch(self) -> None:
+        """Measure the processor time of the service between warm-up and end."""
+        await asyncio.sleep(self._from_s - time.perf_counter())
+        before_s, from_s = self._service.cpu_s() or 0.0, time.perf_counter()
+        await asyncio.sleep(self._until_s - time.perf_counter())
+        used_s = (self._service.cpu_s() or 0.0) - before_s
+        self._busy = used_s / (time.perf_counter() - from_s)
+
+    async def _timed(self, kind: str, request: Awaitable[T]) -> T:
         began_s = time.perf_counter()
         answer = await request
-        self.waits[kind].append(time.perf_counter() - began_s)
+        ended_s = time.perf_counter()
+        if self._from_s <= ended_s < self._until_s:
+            self._waits[kind].append(ended_s - began_s)
         return answer
 
     async def _work(self) -> None:
-        connection, requests = await Connection.open(self._port), self._requests
-        await asyncio.sleep(self._rng.expovariate(1 / self._run_s))
-        while time.perf_counter() < self._until_s:
-            token = await self._timed("lease", requests.lease(connection))
-            assert token is not None, "the queue is too short for this load"
+        connection, requests = await Connection.open(self._service.port), self._requests
+        token = await self._timed("lease", requests.lease(connection))
+        while token is not None and time.perf_counter() < self._until_s:
             left_s = self._rng.expovariate(1 / self._run_s)
             while left_s > BEAT_S:
                 await asyncio.sleep(BEAT_S)
@@ -298,10 +330,12 @@ class MixedLoad:
                 left_s -= BEAT_S
             await asyncio.sleep(left_s)
             await self._timed("result", requests.tell("result", token, connection))
+            token = await self._timed("lease", requests.lease(connection))
+        assert token is not None, "the queue is too short for this load"
         connection.close()
 
     async def _view(self) -> None:
-        connection = await Connection.open(self._port)
+        connection = await Connection.open(self._service.port)
         await asyncio.sleep(self._rng.uniform(0.0, LOOK_S))
         while (began_s := time.perf_counter()) < self._until_s:
             await self._timed("look", self._requests.look(connection))
@@ -309,27 +343,10 @@ class MixedLoad:
         connection.close()
 
 
-def measure_mixed(
-    folder: Path, make: Make, n_workers: int, n_viewers: int, seconds: float
-) -> dict[str, Any]:
+def measure_mixed(template: Path, n_workers: int, n_viewers: int, seconds: float) -> dict[str, Any]:
     """Measure workers and viewers together."""
-    path = folder / f"mixed-{n_workers}-{time.monotonic_ns()}.db"
-    make(path, N_RUNS, N_DONE).close()
-    with served(path) as service:
-        _wait_for(service)
-        asyncio.run(_closed_loop(service.port, "look", 1, 0.1, Requests("first")))
-        load = MixedLoad(service.port, seconds, RUN_S)
-        cpu_s, began_s = service.cpu_s() or 0.0, time.perf_counter()
-        _, found = _measured(service, lambda: load.run(n_workers, n_viewers))
-        busy = ((service.cpu_s() or 0.0) - cpu_s) / (time.perf_counter() - began_s)
-    path.unlink()
-    by_kind = {
-        kind: {"n": len(waits), "mean_ms": 1e3 * sum(waits) / len(waits), **_cuts_ms(waits)}
-        for kind, waits in load.waits.items()
-        if waits
-    }
-    return {"s": seconds, "busy": busy, "load": found["load"], "kinds": by_kind,
-            "runs_per_s": by_kind["result"]["n"] / found["s"]}  # fmt: skip
+    with _ready(template) as (service, _):
+        return asyncio.run(MixedLoad(service, seconds).run(n_workers, n_viewers))
 
 
 def measure_size(folder: Path, make: Make) -> dict[str, Any]:
@@ -374,12 +391,6 @@ def _file_bytes(path: Path) -> int:
     return int((pages - free) * size)
 
 
-def _wait_for(service: Served) -> None:
-    wire = Wire(service.port)
-    wire.until_it_answers()
-    wire.close()
-
-
 def _medians(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the median of each number, over rounds."""
     return {
@@ -393,28 +404,30 @@ def _medians(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def measure_capacity(options: argparse.Namespace, record: Record, folder: Path, make: Make) -> None:
     """Measure costs and rates of each kind of request; print the tables."""
     quick = options.quick
-    rounds, seconds = (1, 0.3) if quick else (3, 2.0)
+    rounds, seconds = (1, 0.3) if quick else (3, 1.0)
     clients, mixed = (CLIENTS[:3], MIXED[:2]) if quick else (CLIENTS, MIXED)
-    n_direct, mixed_s = (100, 1.0) if quick else (2_000, 8.0)
+    n_direct, mixed_s = (100, 1.0) if quick else (1_000, 4.0)
+    template = folder / "template.db"
+    make(template, N_RUNS, N_DONE).close()
 
     def over_rounds(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return _medians(
             [record.step(f"capacity, {name}, round {i}", measure) for i in range(rounds)]
         )
 
-    store = over_rounds("store", lambda: measure_store(folder, make, n_direct))
-    view = over_rounds("view", lambda: measure_view(folder, make, n_direct // 10))
-    size = record.step("capacity, size", lambda: measure_size(folder, make))
+    size = record.step("capacity, size", partial(measure_size, folder, make))
+    store = over_rounds("store", partial(measure_store, template, n_direct))
+    view = over_rounds("view", partial(measure_view, template, n_direct // 10))
     kinds = {
-        n: over_rounds(f"{n} clients", lambda n=n: measure_kinds(folder, make, n, seconds))
+        n: over_rounds(f"{n} clients", partial(measure_kinds, template, n, seconds))
         for n in clients
     }
     loads = {
-        (workers, viewers): over_rounds(
-            f"mixed, {workers} workers, {viewers} viewers",
-            lambda w=workers, v=viewers: measure_mixed(folder, make, w, v, mixed_s),
+        each: over_rounds(
+            "mixed, {} workers, {} viewers".format(*each),
+            partial(measure_mixed, template, *each, mixed_s),
         )
-        for workers, viewers in mixed
+        for each in mixed
     }
     for n, found in kinds.items():
         for kind, values in found.items():

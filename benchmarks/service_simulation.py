@@ -2,7 +2,8 @@
 
 The service is one process with one interpreter lock and one connection to its store:
 
-* `interpreter`: Python code of all requests, one piece at a time;
+* `loop` and `interpreter`: the event loop does one piece of Python code after the other, and its
+  thread takes turns with those of the transactions: one of them at a time is at the interpreter;
 * `store`: the lock of the one SQLite connection. It is held for the Python code of the transaction
   and for the disk, on which only results wait;
 * slots and threads of `assistant.service.middleware` and `assistant.service.dependencies`: a
@@ -144,7 +145,8 @@ class SimulatedService:
         self._costs, self._rng = costs, random.Random(seed)
         self._slots = ServiceSlots() if slots is None else slots
         self._env = env = simpy.Environment()
-        self._interpreter, self._store = simpy.Resource(env), simpy.Resource(env)
+        self._loop, self._interpreter = simpy.Resource(env), simpy.Resource(env)
+        self._store = simpy.Resource(env)
         self._clients, self._view_lock = simpy.Resource(env), simpy.Resource(env)
         self._view_slots = simpy.Resource(env, self._slots.view)
         self._work_threads = simpy.Resource(env, WORK_THREADS)
@@ -223,17 +225,16 @@ class SimulatedService:
         report_s = env.now + phase * REPORT_S if reports else math.inf
         while (next_s := min(due_s, report_s)) < end_s:
             yield env.timeout(max(0.0, next_s - env.now))
-            kind = "heartbeat" if due_s <= report_s else "report"
-            if not (yield from self._request(kind)):
-                yield env.timeout(self._drawn(FIRST_PAUSE_S))
-                continue
-            if kind == "report":
+            if report_s < due_s:
+                yield from self._sent("report")
                 report_s = env.now + REPORT_S
                 continue
-            if env.now - renewed_s > LEASE_S:
-                self._observed.lost_leases += 1
-                return
-            due_s, renewed_s = env.now + beat_s, env.now
+            if (yield from self._sent("heartbeat")):
+                if env.now - renewed_s > LEASE_S:
+                    self._observed.lost_leases += 1
+                    return
+                renewed_s = env.now
+            due_s = env.now + beat_s
         if end_s > env.now:
             yield env.timeout(end_s - env.now)
 
@@ -245,12 +246,18 @@ class SimulatedService:
             yield self._env.timeout(max(0.0, LOOK_S - (self._env.now - began_s)))
 
     def _until_answered(self, kind: str) -> Events:
-        """Send a request again after pauses that double, as the client of workers does."""
-        attempt = 0
-        while not (yield from self._request(kind)):
-            attempt += 1
-            pause_s = IDLE_S if attempt % TRIES == 0 else FIRST_PAUSE_S * 2 ** (attempt % TRIES - 1)
-            yield self._env.timeout(pause_s)
+        """Send a request until it is answered."""
+        while not (yield from self._sent(kind)):
+            yield self._env.timeout(IDLE_S)
+
+    def _sent(self, kind: str) -> Events:
+        """Send a request as the client of workers does; the result is False if all are refused."""
+        for attempt in range(TRIES):
+            if attempt:
+                yield self._env.timeout(FIRST_PAUSE_S * 2 ** (attempt - 1))
+            if (yield from self._request(kind)):
+                return True
+        return False
 
     # -- the service ---------------------------------------------------------------------------
 
@@ -261,7 +268,7 @@ class SimulatedService:
             yield from self._looked(cost)
         else:
             if self._working >= self._slots.work:
-                yield from self._computed(cost.app_s / 2)
+                yield from self._on_loop(cost.app_s / 2)
                 self._observed.refused += 1
                 return False
             self._working += 1
@@ -274,11 +281,11 @@ class SimulatedService:
         return True
 
     def _worked(self, cost: RequestCost) -> Events:
-        yield from self._computed(cost.app_s / 2)
+        yield from self._on_loop(cost.app_s / 2)
         with self._work_threads.request() as thread:
             yield thread
             yield from self._stored(cost)
-        yield from self._computed(cost.app_s / 2)
+        yield from self._on_loop(cost.app_s / 2)
 
     def _looked(self, cost: RequestCost) -> Events:
         if len(self._view_slots.queue) >= self._slots.waiting_views:
@@ -286,7 +293,7 @@ class SimulatedService:
             return
         with self._view_slots.request() as slot:
             yield slot
-            yield from self._computed(cost.app_s / 2)
+            yield from self._on_loop(cost.app_s / 2)
             with self._view_threads.request() as thread:
                 yield thread
                 with self._view_lock.request() as lock:
@@ -295,7 +302,7 @@ class SimulatedService:
                     if self._n_viewed != self._n_events:
                         self._n_viewed = self._n_events
                         yield from self._computed(self._costs.view_s)
-            yield from self._computed(cost.app_s / 2)
+            yield from self._on_loop(cost.app_s / 2)
 
     def _stored(self, cost: RequestCost) -> Events:
         if not (cost.store_s or cost.disk_s):
@@ -307,6 +314,14 @@ class SimulatedService:
             if cost.disk_s:
                 yield self._env.timeout(self._drawn(cost.disk_s))
             self._observed.locked_s += self._env.now - began_s
+
+    def _on_loop(self, cpu_s: float) -> Events:
+        """Compute in the thread of the event loop, which does one piece after the other."""
+        if not cpu_s:
+            return
+        with self._loop.request() as turn:
+            yield turn
+            yield from self._computed(cpu_s)
 
     def _computed(self, cpu_s: float) -> Events:
         """Use the interpreter for so much processor time, on average."""

@@ -27,6 +27,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "agents": (),
     "what_if": (),
     "modules_run": (),
+    "service_model": (),
     "forecast": ("--tables", "tables"),
     "service": (),
     "workloads": (),
