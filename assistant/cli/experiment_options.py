@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+
 from assistant.analysis.recommendation import passed_limit, reached_goal
 from assistant.cli.options import SLA_OPTIONS, Overrides, pair
 from assistant.config.models import check_tariff

@@ -354,7 +354,7 @@ def test_futures_are_fields_and_come_back_as_fields() -> None:
     [
         (FuturesFields("lublin", "few"), "new-futures-count", "not a whole number"),
         (FuturesFields("lublin", duration="soon"), "new-futures-duration", "Enter a time such as"),
-        (FuturesFields("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "equal to 1"),
+        (FuturesFields("lublin", "2", "12h", "quantile", "2"), "new-futures-quantile", "to 1"),
         (FuturesFields("lubin"), "new-futures", "No generator 'lubin'"),
     ],
 )
