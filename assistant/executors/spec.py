@@ -240,8 +240,9 @@ class ExecutorSpec:
                 f"only the executors {_takers('batch')} take system, partition, account, walltime, "
                 "options, host and folder"
             )
-        if self.batch is not None and self.batch.setup and self.executor != "slurm":
-            raise SettingsError("only the executor 'slurm' takes setup, the lines of its jobs")
+        if self.batch is not None and self.batch.setup and not entry.needs_batch:
+            only = next(other.name for other in EXECUTORS if other.needs_batch)
+            raise SettingsError(f"only the executor '{only}' takes setup, the lines of its jobs")
 
     def entry(self, workers: int) -> ExecutorEntry:
         """Return the registered executor; without a name, the usual one for so many workers."""

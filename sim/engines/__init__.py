@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 from sim.model.errors import EngineError, UnknownNameError
 from sim.model.result import SimulationResult
@@ -12,63 +13,22 @@ from sim.model.scenario import Scenario
 class Engine:
     """Registered simulation engine: an event loop with its name and capabilities.
 
+    Functions are given as ``module:function``, because the module is imported when it is needed.
+
     Attributes:
         name: name in `simulate`.
         summary: one line for people.
-        run: (scenario, monitor) to result.
-        watches: whether it can record queue lengths and processors in use over time.
+        jobs: function of a scenario of jobs to its result.
+        instances: the same where instances of tasks are placed.
+        watching: function of a scenario of jobs and ``monitor=True`` that also records queue
+            lengths and processors in use over time; None if the engine cannot.
     """
 
     name: str
     summary: str
-    run: Callable[[Scenario, bool], SimulationResult]
-    watches: bool = False
-
-
-def _auto(scenario: Scenario, monitor: bool) -> SimulationResult:
-    if monitor:
-        return _process(scenario, monitor)
-    if scenario.allocation == "instances":
-        from sim.engines import compiled
-
-        return compiled.run_instances_fastest(scenario)
-    from sim.engines.compiled import run_fastest
-
-    return run_fastest(scenario)
-
-
-def _compiled(scenario: Scenario, _monitor: bool) -> SimulationResult:
-    if scenario.allocation == "instances":
-        from sim.engines import compiled
-
-        return compiled.run_instances_compiled(scenario)
-    from sim.engines.compiled import run_compiled
-
-    return run_compiled(scenario)
-
-
-def _interpreted(scenario: Scenario, _monitor: bool) -> SimulationResult:
-    if scenario.allocation == "instances":
-        from sim.engines import compiled
-
-        return compiled.run_instances_interpreted(scenario)
-    from sim.engines.compiled import run_interpreted
-
-    return run_interpreted(scenario)
-
-
-def _process(scenario: Scenario, monitor: bool) -> SimulationResult:
-    if scenario.allocation == "instances":
-        from sim.engines import process
-
-        if monitor:
-            raise EngineError(
-                "a monitor needs queues of jobs, but allocation is 'instances'; leave it out."
-            )
-        return process.run_instances(scenario)
-    from sim.engines.process import run
-
-    return run(scenario, monitor=monitor)
+    jobs: str
+    instances: str
+    watching: str | None = None
 
 
 ENGINES: tuple[Engine, ...] = (
@@ -76,16 +36,28 @@ ENGINES: tuple[Engine, ...] = (
         "auto",
         "compiled if it is ready, else interpreted while it compiles in the background; "
         "process with a monitor",
-        _auto,
-        watches=True,
+        "sim.engines.compiled:run_fastest",
+        "sim.engines.compiled:run_instances_fastest",
+        "sim.engines.process:run",
     ),
-    Engine("compiled", "the event loop in machine code; waits for the compiler", _compiled),
-    Engine("interpreted", "the same loop in Python; needs no compiler", _interpreted),
+    Engine(
+        "compiled",
+        "the event loop in machine code; waits for the compiler",
+        "sim.engines.compiled:run_compiled",
+        "sim.engines.compiled:run_instances_compiled",
+    ),
+    Engine(
+        "interpreted",
+        "the same loop in Python; needs no compiler",
+        "sim.engines.compiled:run_interpreted",
+        "sim.engines.compiled:run_instances_interpreted",
+    ),
     Engine(
         "process",
         "SimPy processes: broker, scheduler, monitor; the reference",
-        _process,
-        watches=True,
+        "sim.engines.process:run",
+        "sim.engines.process:run_instances",
+        "sim.engines.process:run",
     ),
 )
 
@@ -105,8 +77,21 @@ def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:
         UnknownNameError: no engine has that name.
         EngineError: the engine cannot do what is requested.
     """
-    selected_engine = engine_named(engine)
-    if monitor and not selected_engine.watches:
-        able = ", ".join(f"'{other.name}'" for other in ENGINES if other.watches)
+    selected = engine_named(engine)
+    is_of_instances = scenario.allocation == "instances"
+    if not monitor:
+        return _function(selected.instances if is_of_instances else selected.jobs)(scenario)
+    if selected.watching is None:
+        able = ", ".join(f"'{other.name}'" for other in ENGINES if other.watching is not None)
         raise EngineError(f"the engine '{engine}' has no monitor; use one that has: {able}.")
-    return selected_engine.run(scenario, monitor)
+    if is_of_instances:
+        raise EngineError(
+            "a monitor needs queues of jobs, but allocation is 'instances'; leave it out."
+        )
+    return _function(selected.watching)(scenario, monitor=True)
+
+
+def _function(target: str) -> Callable[..., SimulationResult]:
+    module, name = target.split(":")
+    function: Callable[..., SimulationResult] = getattr(import_module(module), name)
+    return function

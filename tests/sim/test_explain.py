@@ -7,13 +7,14 @@ import pytest
 
 from sim import ClusterSpec, Partition, Scenario, Workload
 from sim.api import MachineSpec
-from sim.explain import JobExplanation, explain_start
-from sim.explain.explanation import (
+from sim.explain import (
     BlockedByHead,
     HeadOfQueue,
+    JobExplanation,
     ReservationDelay,
     TooFewProcessors,
     WaitPhase,
+    explain_start,
 )
 from sim.model.errors import EngineError, UnknownNameError, WorkloadError
 from sim.policies.backfills import BACKFILLS, backfill_named
