@@ -64,7 +64,6 @@ class SettingOption:
         words: help of an option that has a form of its own, such as ``NAME=VALUE``.
         form: type of such an option.
         more: sentence after the meaning of the field.
-        flag: name of the option; its name in `OPTIONS` if empty.
         kind: application of the key.
         removable: whether the value ``none`` removes the key.
         merge: puts the value into settings tables; by default it replaces the key's value.
@@ -75,7 +74,6 @@ class SettingOption:
     form: Any = None
     metavar: str | None = None
     more: str = ""
-    flag: str = ""
     kind: str = ""
     removable: bool = False
     merge: Callable[[Tables, Any], None] | None = None
@@ -86,7 +84,7 @@ class SettingOption:
 
     def info(self, name: str, *, is_change: bool = False) -> Any:
         """Return what Typer needs to make the option; a change has no default."""
-        flag = f"--{self.flag or name.replace('_', '-')}"
+        flag = f"--{name.replace('_', '-')}"
         flags = f"{flag}/--no-{flag[2:]}" if self.form_of() is bool else flag
         metavar = self.metavar or _METAVARS.get(self._schema.get("format", ""))
         help_text = self.words or self._help(is_change)

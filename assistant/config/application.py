@@ -289,6 +289,17 @@ class RestSettings(StrictModel):
         )
 
 
+class LookupSettings(StrictModel):
+    """Settings ``[application]`` of kind ``lookup``: a CSV file of measured configurations."""
+
+    kind: Literal["lookup"] = setting("What a run executes.")
+    table: str = setting(
+        "Measured table (CSV) with a column per parameter and `objective`, which is minimised.",
+        title="Path of the table",
+        example="measured.csv",
+    )
+
+
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:
     return ParameterSpace(tuple(parameter.build() for parameter in parameters))
 

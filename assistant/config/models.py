@@ -4,12 +4,20 @@ import json
 import shlex
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from assistant.config.fields import DurationS, SizeBytes, StrictModel, setting
-from assistant.core.bounds import CORES, COST, VALUE
+from assistant.core.bounds import CORES, COST, MIN_SAMPLES, RADIUS, VALUE
 from assistant.core.errors import SettingsError, hint
 from assistant.core.objective import (
     Constraint,
@@ -22,10 +30,10 @@ from assistant.core.objective import (
     Wrapper,
 )
 from assistant.core.ports import Application, Environment
-from assistant.core.sla import Tariff
+from assistant.core.sla import Tariff, WarnRule
 from assistant.executors.spec import BatchSystem, ExecutorSpec, TlsCertificates, executor_entry
 from assistant.hooks.notices import LONGEST_S, TIMEOUT_S, HookCommands
-from strategies import ParameterSpace
+from strategies import DEFAULT_STRATEGY, Level, ParameterSpace
 
 
 class RmseSettings(StrictModel):
@@ -210,6 +218,57 @@ def check_tariff(
             f"the cost is per unit of '{tariff.resources}', which is neither a parameter nor a "
             f"measure{hint(tariff.resources, {*space.names, *measures})}"
         )
+
+
+class StrategySettings(BaseModel):
+    """Settings ``[strategy]``: the name of a strategy, and its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = setting("Strategy of the sweep.", DEFAULT_STRATEGY)
+
+    @property
+    def options(self) -> dict[str, Level]:
+        """Options of the strategy by name."""
+        return dict(self.model_extra or {})
+
+
+class OrName:
+    """Mark of a table that may also be the text of its name, in the JSON schema."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string"}]}
+
+
+class WarningPolicySettings(StrictModel):
+    """Settings ``[warning_policy]``: rules for good results, pending runs and warnings."""
+
+    good: Literal["quantile", "threshold", "verdicts"] = setting(
+        "Which results make regions.", "quantile"
+    )
+    quantile: float = setting("Best share of the results, for `quantile`.", 0.3, gt=0, le=1)
+    threshold: Annotated[float, VALUE] | None = setting(
+        "A value at least this good, for `threshold`.", None
+    )
+    eps: Annotated[float, RADIUS] | None = setting(
+        "Radius of DBSCAN, in level steps.", None, usual="1.5"
+    )
+    min_samples: Annotated[int, MIN_SAMPLES] = setting("Least number of neighbours of DBSCAN.", 3)
+    pending: Literal["near", "queued", "box", "plan"] = setting(
+        "Which configurations count as pending.", "near"
+    )
+    warn_from: float = setting("Share of the budget spent before warnings begin.", 0.0, ge=0, le=1)
+    advised: float = setting("Exploitation level that a warning proposes.", 0.7, ge=0, le=1)
+    rule: WarnRule = setting("What warns.", "auto")
+    warn_at: float | None = setting(
+        "Probability of a miss from which the forecast warns.",
+        None,
+        gt=0,
+        lt=1,
+        usual="that measured for the strategy",
+    )
 
 
 CERTIFICATES = ("authority", "certificate", "key")

@@ -16,20 +16,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
-    GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from assistant.applications import APPLICATIONS
 from assistant.applications.lookup import Lookup
 from assistant.config.application import (
     CommandSettings,
     FunctionSettings,
+    LookupSettings,
     ParameterSettings,
     RestSettings,
 )
@@ -48,6 +46,9 @@ from assistant.config.models import (
     ExecutorSettings,
     HookSettings,
     ObjectiveSettings,
+    OrName,
+    StrategySettings,
+    WarningPolicySettings,
     check_measures,
     check_tariff,
     objective_of,
@@ -62,8 +63,6 @@ from assistant.config.simulation import (
 from assistant.core.bounds import (
     BATCH,
     INITIAL,
-    MIN_SAMPLES,
-    RADIUS,
     RUNS,
     SEED,
     VALUE,
@@ -73,33 +72,19 @@ from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
 from assistant.core.objective import Objective, SingleMeasure
 from assistant.core.ports import Application
-from assistant.core.sla import AtGoal, Sla, WarningPolicy, WarnRule
+from assistant.core.sla import AtGoal, Sla, WarningPolicy
 from assistant.executors.spec import LOCAL, ExecutorSpec
 from assistant.hooks.notices import resolve_hook_folder
 from sim.api import Workload, load_workload
 from sim.formats import rules_from_texts
 from sim.generators import default_workload
 from strategies import (
-    DEFAULT_STRATEGY,
     Exclusion,
-    Level,
     MeasuredTable,
     ParameterSpace,
     RegionRule,
     make_strategy,
 )
-
-
-class LookupSettings(StrictModel):
-    """Settings ``[application]`` of kind ``lookup``: a CSV file of measured configurations."""
-
-    kind: Literal["lookup"] = setting("What a run executes.")
-    table: str = setting(
-        "Measured table (CSV) with a column per parameter and `objective`, which is minimised.",
-        title="Path of the table",
-        example="measured.csv",
-    )
-
 
 ApplicationSettings: TypeAlias = (
     SchedulingSettings
@@ -112,57 +97,6 @@ ApplicationSettings: TypeAlias = (
     | AiPlatformSettings
     | PlacementSettings
 )
-
-
-class StrategySettings(BaseModel):
-    """Settings ``[strategy]``: the name of a strategy, and its options."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    name: str = setting("Strategy of the sweep.", DEFAULT_STRATEGY)
-
-    @property
-    def options(self) -> dict[str, Level]:
-        """Options of the strategy by name."""
-        return dict(self.model_extra or {})
-
-
-class _OrName:
-    """Mark of a table that may also be the text of its name, in the JSON schema."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), {"type": "string"}]}
-
-
-class WarningPolicySettings(StrictModel):
-    """Settings ``[warning_policy]``: rules for good results, pending runs and warnings."""
-
-    good: Literal["quantile", "threshold", "verdicts"] = setting(
-        "Which results make regions.", "quantile"
-    )
-    quantile: float = setting("Best share of the results, for `quantile`.", 0.3, gt=0, le=1)
-    threshold: Annotated[float, VALUE] | None = setting(
-        "A value at least this good, for `threshold`.", None
-    )
-    eps: Annotated[float, RADIUS] | None = setting(
-        "Radius of DBSCAN, in level steps.", None, usual="1.5"
-    )
-    min_samples: Annotated[int, MIN_SAMPLES] = setting("Least number of neighbours of DBSCAN.", 3)
-    pending: Literal["near", "queued", "box", "plan"] = setting(
-        "Which configurations count as pending.", "near"
-    )
-    warn_from: float = setting("Share of the budget spent before warnings begin.", 0.0, ge=0, le=1)
-    advised: float = setting("Exploitation level that a warning proposes.", 0.7, ge=0, le=1)
-    rule: WarnRule = setting("What warns.", "auto")
-    warn_at: float | None = setting(
-        "Probability of a miss from which the forecast warns.",
-        None,
-        gt=0,
-        lt=1,
-        usual="that measured for the strategy",
-    )
 
 
 FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
@@ -268,7 +202,7 @@ class SweepSettings(StrictModel):
         [],
         title="Exclude combinations that meet a condition (one per line)",
     )
-    strategy: Annotated[StrategySettings, _OrName()] = setting(
+    strategy: Annotated[StrategySettings, OrName()] = setting(
         "The strategy, with its options beside its name; also only its name.", StrategySettings()
     )
     objective: ObjectiveSettings | None = setting(

@@ -15,11 +15,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Send
 
+from assistant.config.fields import model_at, nested_models
 from assistant.core.errors import (
     AssistantError,
     CodecError,
@@ -35,6 +37,7 @@ from assistant.core.errors import (
     UnknownExperimentError,
     UnknownLeaseError,
     VersionConflictError,
+    hint,
 )
 from assistant.service.strict_json import RefusedJsonError
 from sim.api import SimError
@@ -210,9 +213,12 @@ def _is_full(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def of_invalid(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the error response (422) for invalid request fields, from pydantic's error list."""
-    fields = tuple(_field_fault(error) for error in errors[:MAX_FIELDS])
+def of_invalid(errors: Sequence[Mapping[str, Any]], body: type[BaseModel] | None = None) -> Problem:
+    """Return the error response (422) for invalid request fields, from pydantic's error list.
+
+    ``body`` is the model of the body, from which an unknown field gets the nearest name.
+    """
+    fields = tuple(_field_fault(error, body) for error in errors[:MAX_FIELDS])
     if not fields:
         return Problem(422, "the request does not match its schema")
     first, more = fields[0], len(errors) - 1
@@ -229,13 +235,16 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def _field_fault(error: Mapping[str, Any]) -> FieldFault:
+def _field_fault(error: Mapping[str, Any], body: type[BaseModel] | None) -> FieldFault:
     place = list(error["loc"])
+    is_of_body = bool(place) and place[0] == "body"
     if place and place[0] in ("body", "query", "path", "header"):
         place = place[1:]
     kind, message = error["type"], str(error["msg"])
     if kind in _WORDS:
-        return FieldFault(".".join(map(str, place)), _WORDS[kind])
+        names = () if body is None or not is_of_body else model_at(body, tuple(place)).model_fields
+        nearest = hint(str(place[-1]), names) if kind == "extra_forbidden" and names else ""
+        return FieldFault(".".join(map(str, place)), f"{_WORDS[kind]}{nearest.rstrip('.')}")
     words = message.removeprefix("Value error, ").removeprefix("Input ")
     input_text = reprlib.repr(error.get("input"))
     return FieldFault(
@@ -284,9 +293,16 @@ async def _answer(request: Request, error: Exception) -> Response:
     )
 
 
+def _body_of(request: Request) -> type[BaseModel] | None:
+    """Return the model of the body of a request's route; None if it takes none."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    models = nested_models(field.field_info.annotation) if field is not None else ()
+    return models[0] if models else None
+
+
 def _of_request(request: Request, error: Exception) -> Problem:
     if isinstance(error, RequestValidationError):
-        return of_invalid(error.errors())
+        return of_invalid(error.errors(), _body_of(request))
     if not isinstance(error, HTTPException):
         return problem_of(error, conditional="if-match" in request.headers)
     headers = tuple((error.headers or {}).items())

@@ -367,7 +367,7 @@ def sent(body: str | bytes, status: int, *words: str, id: str) -> object:  # noq
         sent("null", 422, id="B27 null"),
         sent('"text"', 422, id="B27 a text"),
         sent("7", 422, id="B27 a number"),
-        sent('{"nmae": "a"}', 422, "'nmae'", "not a field", id="B28 an unknown field"),
+        sent('{"nmae": "a"}', 422, "'nmae'", "did you mean 'name'?", id="B28 an unknown field"),
         sent('{"points": [{"x": 1, "y": 2}]}', 422, "'points.0.y'", id="B28 unknown, deep"),
         sent('{"name": "\\ud800"}', 422, "surrogate", id="B29 a lone surrogate"),
         sent('{"\\uDC00": 1}', 422, "surrogate", id="B29 a lone surrogate in a key"),
