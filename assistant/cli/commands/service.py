@@ -349,7 +349,11 @@ def work(
         ),
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when no run is waiting.")
+        bool,
+        typer.Option(
+            "--until-idle",
+            help="End when no run is waiting and auto-steering suggests no more.",
+        ),
     ] = False,
     parent: Annotated[
         int | None, typer.Option(help="End with this process, after the run.", hidden=True)
@@ -385,6 +389,11 @@ def work(
     def stop() -> bool:
         return ended.is_set() or (parent is not None and os.getppid() != parent)
 
+    def rest(seconds: float) -> None:
+        if until_idle and not leases.expects_runs():
+            ended.set()
+        ended.wait(seconds)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     main = threading.get_ident()
@@ -395,7 +404,7 @@ def work(
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
-    n_results = worker.work(stop, ended.wait, idle_s=0.0 if until_idle else idle)
+    n_results = worker.work(stop, rest, ended.wait, idle_s=idle)
     OUT.print(f"{n_results} results sent.")
     return 0
 
