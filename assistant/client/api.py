@@ -188,7 +188,7 @@ class ApiClient:
         self._transport = transport
         self._connect(url, token)
 
-    def get(self, path: str, **query: str | int | None) -> Json:
+    def get(self, path: str, **query: str | int | list[str] | None) -> Json:
         """Send a GET request and return the decoded JSON reply.
 
         Raises:

@@ -72,6 +72,12 @@ class HeartbeatAnswer(ServiceAnswer):
     lease_s: LeaseS
 
 
+class OutlookAnswer(ServiceAnswer):
+    """Answer of a service whether runs will wait without a person."""
+
+    expected: bool
+
+
 class CallerAnswer(ServiceAnswer):
     """Answer of a service with the name of the caller's token; None without one."""
 
@@ -118,6 +124,15 @@ class HttpLeaseSource:
             lease.experiment, lease.run, lease.token, lease.attempt, lease.values, lease.seed,
             lease.limit_s, lease.lease_s,
         )  # fmt: skip
+
+    def expects_runs(self) -> bool:
+        """Return whether runs will wait without a person; True if the service does not answer."""
+        try:
+            reply = self.link.get("/v1/leases", experiment=self.only, without=self._without)
+        except NOT_NOW:
+            return True
+        with self.link.reading():
+            return OutlookAnswer.model_validate(reply).expected
 
     def leave_out(self, experiment_id: str) -> None:
         """Lease no more runs of an experiment; raise ServiceError if too many are left out."""

@@ -58,6 +58,8 @@ _log = logging.getLogger("copperline.dask")
 
 STOP_S = 10.0  # Seconds that an embedded cluster may take to stop
 
+NO_LOGS = 60  # Level above all records of Dask; the executor says what has happened
+
 PAGES = "127.0.0.1:0"  # Address of Dask's web servers, which cannot be switched off
 
 NO_PAGES: dict[str, list[str]] = {
@@ -105,7 +107,7 @@ class LocalDaskWorkers:
                 host="127.0.0.1",
                 dashboard_address=None,
                 memory_limit=0,
-                silence_logs=50,
+                silence_logs=NO_LOGS,
                 scheduler_kwargs=scheduler_options("127.0.0.1"),
             )
 
@@ -379,7 +381,7 @@ def _cluster(
             security=Security(tls_ca_file=authority, require_encryption=True, **roles),
             protocol="tls://",
             scheduler_options=scheduler_options(jobs.host),
-            silence_logs=50,
+            silence_logs=NO_LOGS,
             cores=1,
             processes=1,
             memory="1GiB",  # required by dask-jobqueue; DaskWorkerJobs requests it

@@ -389,6 +389,12 @@ class RunLeaseOut(BaseModel):
     lease_s: float
 
 
+class LeaseOutlookOut(BaseModel):
+    """Whether runs will wait without a person, because auto-steering suggests the next batch."""
+
+    expected: bool
+
+
 class LeaseOut(BaseModel):
     """Renewed lease, with its length in seconds."""
 

@@ -25,6 +25,14 @@ from assistant.core.sla import AutoSteering
 from assistant.session.session import Session
 
 
+def will_suggest(experiment: Experiment) -> bool:
+    """Return whether auto-steering goes on without a person, once no run waits or is running."""
+    how = experiment.auto_steering
+    if how is None or experiment.finished is not None:
+        return False
+    return how.warnings != "wait" or experiment.open_warning is None
+
+
 def auto_steer_step(
     session: Session,
     how: AutoSteering,

@@ -1,6 +1,7 @@
 """Experiments that steer themselves in a service do what an agent would; hooks are told."""
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from agents import Follower
 from assistant import RunState, Sla, WarningPolicy, load_session, open_session
 from assistant.client.remote_session import RemoteSession
+from assistant.client.worker import HttpLeaseSource
 from assistant.config.snapshot import config_snapshot, open_sweep
 from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.errors import ExperimentError
@@ -91,6 +93,27 @@ def test_nothing_happens_until_it_is_started(tmp_path: Path, table: Path) -> Non
         session.set_auto_steering(AutoSteering(4, 6))
         assert not service.queue.active()
         assert session.experiment.runs == ()
+
+
+@pytest.mark.slow
+def test_a_worker_until_idle_stays_between_two_batches(tmp_path: Path, table: Path) -> None:
+    store = tmp_path / "store.db"
+    with housed(store, works=False):
+        session = opened(store, tables(table, runs=7))
+        endpoint = find_endpoint(store)
+        assert endpoint is not None
+        leases = HttpLeaseSource(api_client_of(store, endpoint))
+        session.set_auto_steering(AutoSteering(2, 2, "ignore"))
+        assert not leases.expects_runs()  # nobody has started it
+        session.start()
+        assert leases.expects_runs()
+        leases.leave_out(session.id)  # as after a refusal
+        assert not leases.expects_runs()
+        work = [sys.executable, "-m", "assistant.cli", "work", "--until-idle"]
+        work += ["--store", str(store)]
+        done = subprocess.run(work, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "7 results sent" in done.stdout
 
 
 def test_a_person_who_decides_again_ends_it(tmp_path: Path, table: Path) -> None:

@@ -164,12 +164,41 @@ def test_no_recipe_leads_a_named_program_elsewhere(tmp_path: Path, first: str) -
         ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=tables))
     tables["application"]["command"][0] = "sh"
     tables["application"]["inherit"] = ["AWS_*"]
-    with pytest.raises(ExecutionRefusedError, match="takes over variables of the environment"):
+    with pytest.raises(ExecutionRefusedError, match="takes over the variable 'AWS_"):
         ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=tables))
     del tables["application"]["inherit"]
     tables["application"]["env"] = {"LD_PRELOAD": "/tmp/evil.so"}
-    with pytest.raises(ExecutionRefusedError, match="variables of the environment"):
+    with pytest.raises(ExecutionRefusedError, match="sets the variable 'LD_PRELOAD'"):
         ExecutionPolicy(program_names=("sh",)).check(replace(told, recipe=tables))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "env", "inherit", "refused"),
+    [
+        ((), {"OMP_NUM_THREADS": "{x}"}, (), None),  # what only numbers threads is harmless
+        (("MODE",), {"MODE": "{x}"}, (), None),
+        (("CUDA_*",), {"CUDA_HOME": "/cuda"}, ("CUDA_*", "CUDA_PATH"), None),
+        (("MODE",), {"MODES": "{x}"}, (), "sets the variable 'MODES'.*--env MODES, or --allow"),
+        (("CUDA_HOME",), {}, ("CUDA_*",), r"takes over the variable 'CUDA_\*'.*--env 'CUDA_\*'"),
+        (("C*",), {}, ("[A-C]*",), "takes over the variable"),
+    ],
+)
+def test_the_operator_of_a_worker_names_the_variables_of_commands(
+    tmp_path: Path,
+    allowed: tuple[str, ...],
+    env: dict[str, str],
+    inherit: tuple[str, ...],
+    refused: str | None,
+) -> None:
+    told = recipe(tmp_path, command(tmp_path / "canary"))
+    tables = deepcopy(told.recipe)
+    tables["application"] |= {"env": env, "inherit": list(inherit)}
+    policy = ExecutionPolicy(program_names=("sh",), variables=allowed)
+    if refused is None:
+        policy.check(replace(told, recipe=tables))
+    else:
+        with pytest.raises(ExecutionRefusedError, match=refused):
+            policy.check(replace(told, recipe=tables))
 
 
 def test_a_recipe_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal
@@ -27,6 +28,7 @@ from typing import Annotated, Literal
 import typer
 
 import assistant
+from assistant.applications.command import THREADS
 from assistant.applications.rest_address import origin_of
 from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store_path
 from assistant.client.api import ApiClient
@@ -54,12 +56,14 @@ from assistant.store.event_store import SqliteStore
 class ExecutionPolicy:
     """The policy on which programs a worker may execute for experiments.
 
-    ``programs`` allows all; ``program_names`` are single ones, by name or absolute path. Raises
-    SettingsError if one of these does not exist.
+    ``programs`` allows all; ``program_names`` are single ones, by name or absolute path, and
+    ``variables`` the environment variables that these may set or take over, as names or patterns.
+    Raises SettingsError if a program does not exist.
     """
 
     programs: bool = False
     program_names: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.program_names:
@@ -79,35 +83,39 @@ class ExecutionPolicy:
         application = check_settings(opened.recipe, opened.experiment_id).application
         if application.kind in SAFE_APPLICATIONS:
             return
-        subject = f"an application of kind '{application.kind}'"
-        way_out = "--allow-programs"
+        subject, way_out = f"an application of kind '{application.kind}'", "--allow-programs"
         if isinstance(application, CommandSettings) and application.command:
-            why = self._why_not(application)
-            if why is None:
+            refused = self._refused(application)
+            if refused is None:
                 return
-            subject = f"a command that {why}"
-            if why == _starts(application):
-                way_out = f"--program {application.command[0]}, or {way_out}"
+            subject, option = refused
+            way_out = f"{option}, or {way_out}"
         raise ExecutionRefusedError(
             f"experiment '{opened.experiment_id}' is {subject}, which this worker does not "
             f"execute; its operator can allow it with {way_out}"
         )
 
-    def _why_not(self, application: CommandSettings) -> str | None:
-        """Return what a command does besides starting a named program; None for nothing."""
-        if application.env:
-            return "sets variables of the environment"  # they may name code to load
-        if application.inherit:
-            return "takes over variables of the environment"  # they may hold secrets
+    def _refused(self, application: CommandSettings) -> tuple[str, str] | None:
+        """Return what is not allowed of a command, and the option that allows it; or None."""
+        for name in application.env:  # it may name code to load
+            if not self._allows(name):
+                return f"a command that sets the variable '{name}'", f"--env {name}"
+        for pattern in application.inherit:  # it may take over secrets
+            if not self._allows(pattern):
+                return f"a command that takes over the variable '{pattern}'", f"--env '{pattern}'"
         first = application.command[0] if application.command else ""
         program = None if "{" in first else _program_path(first)
         if program is None or program not in {_program_path(name) for name in self.program_names}:
-            return _starts(application)
+            return f"a command that starts '{first}'", f"--program {first}"
         return None
 
-
-def _starts(application: CommandSettings) -> str:
-    return f"starts '{application.command[0] if application.command else ''}'"
+    def _allows(self, variable: str) -> bool:
+        """Return whether a variable, or all variables of a pattern, may be set or taken over."""
+        is_pattern = any(character in variable for character in "*?[")
+        return any(
+            variable == allowed or (not is_pattern and fnmatchcase(variable, allowed))
+            for allowed in (*THREADS, *self.variables)
+        )
 
 
 def _program_path(name: str) -> str | None:
@@ -348,8 +356,21 @@ def work(
             help="With --url: a program that commands may start; repeatable.", show_default=False
         ),
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --url and --program: a variable that commands may set (env) or take over "
+            "(inherit), or a pattern such as 'CUDA_*'; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when no run is waiting.")
+        bool,
+        typer.Option(
+            "--until-idle",
+            help="End when no run is waiting and auto-steering suggests no more.",
+        ),
     ] = False,
     parent: Annotated[
         int | None, typer.Option(help="End with this process, after the run.", hidden=True)
@@ -368,12 +389,14 @@ def work(
     for ten minutes, the worker ends.
     """
     link = needs_service(store_path(store)) if url is None else ApiClient(url, _token())
-    if url is None and (allow_programs or program):
+    if url is None and (allow_programs or program or env):
         raise SettingsError(
-            "--allow-programs and --program need --url; a worker of the local store executes "
-            "all its programs"
+            "--allow-programs, --program and --env need --url; a worker of the local store "
+            "executes all its programs"
         )
-    permitted = ALLOW_ALL if url is None else ExecutionPolicy(allow_programs, tuple(program or ()))
+    permitted = ALLOW_ALL
+    if url is not None:
+        permitted = ExecutionPolicy(allow_programs, tuple(program or ()), tuple(env or ()))
     leases = HttpLeaseSource(link, only=experiment, worker=name, lease_s=lease)
     ended = threading.Event()
 
@@ -385,6 +408,11 @@ def work(
     def stop() -> bool:
         return ended.is_set() or (parent is not None and os.getppid() != parent)
 
+    def rest(seconds: float) -> None:
+        if until_idle and not leases.expects_runs():
+            ended.set()
+        ended.wait(seconds)
+
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     main = threading.get_ident()
@@ -395,7 +423,7 @@ def work(
         lost=lambda: signal.pthread_kill(main, signal.SIGUSR1),
     )
     signal.signal(signal.SIGUSR1, lambda _number, _frame: worker.abandon())
-    n_results = worker.work(stop, ended.wait, idle_s=0.0 if until_idle else idle)
+    n_results = worker.work(stop, rest, ended.wait, idle_s=idle)
     OUT.print(f"{n_results} results sent.")
     return 0
 

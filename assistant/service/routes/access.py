@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from assistant.core.codec import encode_event
 from assistant.core.errors import LeaseLostError, SettingsError, UnknownExperimentError
@@ -42,6 +42,7 @@ from assistant.service.schemas import (
     ApplicationSnapshotOut,
     CallerOut,
     LeaseOut,
+    LeaseOutlookOut,
     NewApiTokenOut,
     RegistrationOut,
     ResultReceiptOut,
@@ -49,6 +50,7 @@ from assistant.service.schemas import (
     plain_text,
     wants_plain_text,
 )
+from assistant.session.auto_steering import will_suggest
 from assistant.store.queue import LeaseAttempt
 
 lease_router = APIRouter(
@@ -114,6 +116,32 @@ async def lease(
     if wants_plain_text(accept):
         return Response(plain_text(answer.model_dump()), media_type=MEDIA_TYPE)
     return answer
+
+
+@lease_router.get("/leases", response_model=LeaseOutlookOut)
+async def lease_outlook(
+    request: Request,
+    context: ContextOf,
+    experiment: str | None = None,
+    without: Annotated[list[str] | None, Query()] = None,
+) -> LeaseOutlookOut:
+    """Say whether runs will wait without a person: auto-steering will suggest the next batch."""
+    service, caller = context.service, caller_of(request)
+    only = experiment or caller.experiment_id
+    if only is not None:
+        caller.refuse_other(only)
+
+    def look() -> bool:
+        names = service.queue.active()
+        if only is None:
+            names = tuple(n for n in names if not service.queue.is_external(n))
+        return any(
+            will_suggest(service.session(name).experiment)
+            for name in names
+            if only in (None, name) and name not in (without or ())
+        )
+
+    return LeaseOutlookOut(expected=await _at_work(context, look))
 
 
 def _nothing(service: ExperimentService, only: str | None) -> Response:
