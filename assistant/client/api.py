@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import ssl
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -172,6 +173,8 @@ class ApiClient:
         find: function that returns the present address and token of the service, None if it does
             not run; called when no answer comes or the token is refused, because of a restart.
         pause: function that waits so many seconds between attempts.
+        tls: context for an address with https; by default the public authorities are trusted.
+        headers: further headers of every request.
     """
 
     def __init__(
@@ -183,7 +186,10 @@ class ApiClient:
         tries: int = TRIES,
         transport: httpx.BaseTransport | None = None,
         pause: Callable[[float], None] = time.sleep,
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        self._tls, self._headers = tls, dict(headers or {})
         self._find, self._tries, self._pause = find, tries, pause
         self._transport = transport
         self._connect(url, token)
@@ -267,12 +273,17 @@ class ApiClient:
         try:
             self._http = httpx.Client(
                 base_url=self.url,
-                headers={"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
+                headers={
+                    **self._headers,
+                    "Authorization": f"Bearer {token}",
+                    "Accept-Encoding": "identity",
+                },
                 timeout=TIMEOUT_S,
                 transport=self._transport,
                 trust_env=False,
                 follow_redirects=False,
-                verify=self.url.startswith("https:"),  # loading certificates takes long
+                # loading certificates takes long
+                verify=self._tls or self.url.startswith("https:"),
             )
         except httpx.InvalidURL as error:
             raise ServiceError(f"'{url}' is no address of a service: {error}") from error

@@ -333,6 +333,7 @@ class Worker:
             on a service that cannot be used; the same one is said once.
         lost: callback in another thread for a lost lease; it must make the working thread call
             `abandon`, for example by a signal.
+        patience: how long a service without an answer is waited for.
     """
 
     def __init__(
@@ -342,8 +343,10 @@ class Worker:
         say: Callable[[str], object] = lambda _sentence: None,
         lost: Callable[[], object] = lambda: None,
         steady_s: Callable[[], float] = time.monotonic,
+        patience: Patience = Patience(NOT_YET_S, GONE_S),  # noqa: B008 - frozen
     ) -> None:
         self._leases, self._make, self._lost, self._steady_s = leases, make, lost, steady_s
+        self._patience = patience
         self._say_it, self._said = say, ""
         self._executors: dict[str, _ExperimentExecutor] = {}
         self._executing: tuple[RunLease, _ExperimentExecutor] | None = None
@@ -368,7 +371,7 @@ class Worker:
         self._loop = ExecutionLoop(
             self._leases,
             self._executor,
-            patience=Patience(NOT_YET_S, GONE_S),
+            patience=self._patience,
             on_lost=self._lost,
             on_refused=self._refused,
             say=self._say,

@@ -49,6 +49,10 @@ NOT_NOW = (ServiceError, StoreError)
 T = TypeVar("T")
 
 
+class ProcessEndedError(BaseException):
+    """The process that executes is ended by others: its runs are lost, for the reason given."""
+
+
 class LeaseHeartbeat:
     """Background thread that renews leases and passes on intermediate results.
 
@@ -238,6 +242,7 @@ class ExecutionLoop:
         self._executing: dict[int, tuple[RunLease, Executor]] = {}
         self._heartbeat = LeaseHeartbeat(leases, self._stop_lost)
         self._has_answered = False
+        self._rests_since_s: float | None = None
 
     def run(self, stop: Callable[[], bool], hurry: Callable[[], bool] = lambda: False) -> int:
         """Execute runs until none waits or ``stop()``; return the number of recorded results.
@@ -248,7 +253,7 @@ class ExecutionLoop:
         Raises:
             ServiceError, StoreError: the source could not be used for too long.
         """
-        n_results, rested_s = 0, 0.0
+        n_results = 0
         try:
             while True:
                 is_stopped = False
@@ -260,17 +265,23 @@ class ExecutionLoop:
                     self._begin(lease, stop)
                 if self._executing:
                     n_results += self._collect(hurry)
-                    rested_s = 0.0
-                elif is_stopped or rested_s >= self._idle_s:
+                    self._rests_since_s = None
+                elif is_stopped or self._has_rested():
                     return n_results
                 else:
                     self._idle(IDLE_S)
-                    rested_s += IDLE_S
-        except BaseException:
-            self._give_back_all()
+        except BaseException as error:
+            self._give_back_all(error)
             raise
         finally:
             self._heartbeat.end()
+
+    def _has_rested(self) -> bool:
+        """Return whether no run has waited for so long that the loop ends."""
+        now_s = self._steady_s()
+        if self._rests_since_s is None:
+            self._rests_since_s = now_s
+        return now_s - self._rests_since_s >= self._idle_s
 
     def is_lost(self, token: str) -> bool:
         """Return whether the lease of a run that is executing was lost."""
@@ -303,8 +314,8 @@ class ExecutionLoop:
             self._return(lease, f"its worker could not start it: {error}")
             self._wait_out(error, self._steady_s(), stop)
             return
-        except BaseException:
-            self._return(lease, "interrupted")
+        except BaseException as error:
+            self._interrupt(lease, error)
             raise
         self._executing[lease.run_id] = lease, executor
         executor.listen(self.report)
@@ -410,6 +421,7 @@ class ExecutionLoop:
         patience_s = self._patience.later_s if self._has_answered else self._patience.first_s
         if isinstance(error, AccessDeniedError) or self._steady_s() - since_s >= patience_s:
             raise error
+        self._rests_since_s = None
         self._say(f"{error}; this worker tries again")
         if not ends():
             self._pause(IDLE_S)
@@ -426,12 +438,18 @@ class ExecutionLoop:
         with contextlib.suppress(AssistantError):  # otherwise its lease expires
             self._leases.give_back(lease.token, reason[:MOST_WORDS], lost=lost)
 
-    def _give_back_all(self) -> None:
+    def _give_back_all(self, error: BaseException) -> None:
         """Abort the executing runs and return them to the queue."""
         executing, self._executing = self._executing, {}
         for executor in {id(executor): executor for _, executor in executing.values()}.values():
             executor.cancel()
         for lease, _ in executing.values():
+            self._interrupt(lease, error)
+
+    def _interrupt(self, lease: RunLease, error: BaseException) -> None:
+        if isinstance(error, ProcessEndedError):
+            self._return(lease, str(error), lost=True)
+        else:
             self._return(lease, "interrupted")
 
 

@@ -16,6 +16,7 @@ from assistant.core.ports import Environment, ExecutionRequest
 from assistant.executors.slurm import executor, jobs
 from assistant.executors.slurm import executor as keeping
 from assistant.executors.slurm.executor import SlurmExecutor
+from assistant.executors.slurm.protocol import read_ticket
 from assistant.executors.spec import BatchSystem
 from tests.assistant.examples import Bowl
 from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
@@ -166,9 +167,7 @@ def test_a_job_asks_for_what_a_run_needs(slurm: SlurmCluster, tmp_path: Path) ->
             f"JobName=copperline-{pilot}", f"Comment=copperline-{pilot}",
         ):  # fmt: skip
             assert fact in told, told
-        secret = ours._dispatcher.secret(pilot)
-        assert secret is not None
-        assert secret.hex() not in told
+        assert read_ticket(ours._folder.ticket(pilot)).secret not in told
 
 
 @pytest.mark.soak

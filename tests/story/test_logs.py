@@ -11,9 +11,7 @@ from assistant.client.api import HttpStore
 from assistant.config.snapshot import config_snapshot, open_sweep
 from assistant.config.sweep_file import build_sweep, check_settings, read_settings
 from assistant.core.errors import AssistantError
-from assistant.core.ports import ExecutionResult
 from assistant.core.run import EXCERPT_BYTES, RunOutput, RunState
-from assistant.executors.slurm.protocol import completion_as_json, completion_of
 from assistant.service.store_connection import open_store
 from tests.service.housed import housed
 from tests.ui.screens import until
@@ -127,9 +125,3 @@ def test_an_excerpt_is_the_whole_stream_or_its_two_ends() -> None:
     assert head == "h" * EXCERPT_BYTES
     assert middle == f"[... {40 * EXCERPT_BYTES:,} bytes left out ...]"
     assert tail == "é" * (EXCERPT_BYTES // 2)
-
-
-def test_a_pilot_of_slurm_sends_the_output_too() -> None:
-    result = ExecutionResult(1, {"loss": 1.0}, None, 0.5, output=RunOutput("out", "err"))
-    assert completion_of(completion_as_json(result)) == result
-    assert completion_of({**completion_as_json(result), "output": None}).output is None

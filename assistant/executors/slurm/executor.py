@@ -7,7 +7,6 @@ how many pilots to submit and which jobs to give up.
 
 import contextlib
 import logging
-import platform
 import queue
 import secrets
 import sys
@@ -15,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -28,10 +26,18 @@ from assistant.core.ports import (
     ExecutionResult,
     ReportListener,
 )
+from assistant.executors.dask import make_certificates
 from assistant.executors.slurm import jobs
-from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
+from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.jobs import PilotFolder, SlurmJob, leftover_folders, remove_folder
-from assistant.executors.slurm.protocol import PREFIX, PilotTicket, new_id, pickle_application
+from assistant.executors.slurm.protocol import (
+    PREFIX,
+    PilotTicket,
+    about,
+    new_id,
+    pickle_application,
+)
+from assistant.executors.slurm.server import WorkerServer
 from assistant.executors.spec import BatchSystem
 
 NEW_S = 3.0  # Age in seconds of a submission before it counts as unknown to the controller
@@ -154,8 +160,7 @@ class SlurmExecutor:
         self._reported: ReportListener | None = None
         self._n_under_way = 0
         self._error: AssistantError | None = None
-        about = {"version": version("copperline"), "python": platform.python_version()}
-        self._dispatcher = PilotDispatcher(self._completed, self._report, about)
+        self._dispatcher = PilotDispatcher(self._completed, self._report, about())
         self._expected: dict[str, tuple[float, int]] = {}
         self._to_cancel: set[str] = set()
         self._away_since_s: float | None = None
@@ -171,7 +176,11 @@ class SlurmExecutor:
             with jobs.slurm_errors_translated():
                 host = _answered(self._beginning, CONNECT_S)
             self._file, self._digest = pickle_application(application, self._folder.path)
-            self._gate = PilotServer(self._dispatcher, host)
+            certificates = make_certificates(self._folder.path)
+            self._certificate = certificates.certificate.read_text()
+            self._server = WorkerServer(
+                self._dispatcher, host, certificates.certificate, certificates.key
+            )
         except BaseException:
             self._folder.release(tidy=True)
             raise
@@ -348,7 +357,7 @@ class SlurmExecutor:
             last_message = f"; the last output is: {self._last_lost}" if self._last_lost else ""
             raise ExecutorError(
                 f"{self._fruitless} jobs of Slurm in a row ended before their pilot connected to "
-                f"{self._gate.host}:{self._gate.port}{last_message}. Finished runs are stored; "
+                f"{self._server.host}:{self._server.port}{last_message}. Finished runs are stored; "
                 "continue with: copperline resume"
             )
         return len({*verdict.lost, *verdict.on_hold})
@@ -362,8 +371,8 @@ class SlurmExecutor:
         """Submit one job; if Slurm's answer is lost, its name is looked up later."""
         pilot = new_id()
         ticket = PilotTicket(
-            pilot, secrets.token_bytes(32), self._gate.host, self._gate.port, str(self._file),
-            self._digest, tuple(folder or str(Path.cwd()) for folder in sys.path),
+            pilot, secrets.token_hex(32), self._server.host, self._server.port, self._certificate,
+            str(self._file), self._digest, tuple(folder or str(Path.cwd()) for folder in sys.path),
             self._batch.walltime_s,
         )  # fmt: skip
         path = self._folder.ticket(pilot)
@@ -422,7 +431,7 @@ class SlurmExecutor:
             until_s = time.monotonic() + ENDING_S
             _answered(lambda: self._end_all(mine, until_s), CLOSE_S)
             is_tidy = True
-        self._gate.close()
+        self._server.close()
         self._folder.release(tidy=is_tidy)
 
     def _end_all(self, pilots: set[str], until_s: float) -> None:

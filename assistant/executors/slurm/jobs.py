@@ -247,7 +247,7 @@ def slurm_errors_translated() -> Iterator[None]:
 
 MARK = "sweep-"
 
-PROGRAM = 'exec "$1" -P -m assistant.executors.slurm.pilot "$2"'
+PROGRAM = 'exec "$1" -P -m assistant.client.job_worker "$2"'
 """Last line of the script of a job; ticket and interpreter are arguments, never text of it."""
 
 

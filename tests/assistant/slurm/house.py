@@ -1,17 +1,19 @@
-"""A gate with its desk, a clock set by hand, and pilots that the tests play."""
+"""A server for workers of Slurm with its dispatcher, a clock set by hand, and workers of tests."""
 
-import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from assistant import Measure
+from assistant.client.job_worker import JobLeases, link_of
 from assistant.core.ports import ExecutionResult
-from assistant.executors.slurm import protocol
-from assistant.executors.slurm.dispatcher import PilotDispatcher, PilotServer
-from assistant.executors.slurm.protocol import PilotConnection, PilotTicket, new_id
+from assistant.executors.slurm.dispatcher import PilotDispatcher
+from assistant.executors.slurm.protocol import PilotTicket, new_id
+from assistant.executors.slurm.server import WorkerServer
 
 WITHIN_S = 30.0
 VALUES = {"x": 1, "y": 0, "mode": "plain"}
@@ -29,33 +31,28 @@ class Hand:
 
 @dataclass
 class House:
-    """A desk with its gate, and what was told."""
+    """A dispatcher with its server, and what was told."""
 
     over: list[ExecutionResult]
     reports: list[tuple[int, Mapping[str, Measure]]]
     clock: Hand
-    desk: PilotDispatcher
-    gate: PilotServer
-    lines: list[PilotConnection] = field(default_factory=list)
+    dispatcher: PilotDispatcher
+    server: WorkerServer
+    certificate: Path
 
     def ticket(self, **changes: Any) -> PilotTicket:
         """Return a ticket that counts."""
         ticket = PilotTicket(
-            new_id(), os.urandom(32), "127.0.0.1", self.gate.port, "", "", gone_s=1.0
-        )
-        self.desk.add(ticket.pilot, ticket.secret)
+            new_id(), secrets.token_hex(32), "127.0.0.1", self.server.port,
+            self.certificate.read_text(), "", "", gone_s=1.0,
+        )  # fmt: skip
+        self.dispatcher.add(ticket.pilot, ticket.secret)
         return replace(ticket, **changes)
 
-    def silent(self, ticket: PilotTicket) -> PilotConnection:
-        """Return a line on which nothing was said yet."""
-        self.lines.append(PilotConnection(ticket))
-        return self.lines[-1]
-
-    def line(self, ticket: PilotTicket | None = None) -> PilotConnection:
-        """Return a line on which hello was said."""
-        line = self.silent(ticket or self.ticket())
-        assert line.hello({})["do"] == "go"
-        return line
+    def leases(self, ticket: PilotTicket | None = None) -> JobLeases:
+        """Return the leases of a worker that has a ticket."""
+        ticket = ticket or self.ticket()
+        return JobLeases(link_of(ticket), ticket)
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -66,6 +63,5 @@ def until(true: Callable[[], bool]) -> None:
         threading.Event().wait(0.005)
 
 
-def result(attempt: int, run_id: int = 1, **changes: Any) -> dict[str, Any]:
-    done = replace(ExecutionResult(run_id, {"height": 2.0, "s": (1.0, 2.0)}, None, 0.5), **changes)
-    return {"attempt": attempt, "completion": protocol.completion_as_json(done)}
+def result(**changes: Any) -> ExecutionResult:
+    return replace(ExecutionResult(1, {"height": 2.0, "s": (1.0, 2.0)}, None, 0.5), **changes)

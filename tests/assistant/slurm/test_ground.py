@@ -21,7 +21,7 @@ from tests.assistant.examples import Bowl
 
 def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_path: Path) -> None:
     path, digest = pickle_application(Bowl(fail_at_x=2), tmp_path)
-    ticket = PilotTicket("ab", b"\1" * 32, "h", 1, str(path), digest, ("a", "b"), 60.0)
+    ticket = PilotTicket("ab", "1" * 64, "h", 1, "PEM", str(path), digest, ("a", "b"), 60.0)
     ticket.write(tmp_path / "ticket")
     assert read_ticket(tmp_path / "ticket") == ticket
     assert load_application(ticket) == Bowl(fail_at_x=2)
@@ -29,12 +29,14 @@ def test_a_ticket_and_an_application_are_read_from_files_of_ones_own_only(tmp_pa
     (tmp_path / "ticket").chmod(0o640)
     path.chmod(0o660)
     write_private(tmp_path / "junk", b"{}")
+    replace(ticket, protocol=1).write(tmp_path / "older")
     (tmp_path / "other").write_bytes(path.read_bytes() + b" ")
     for read, why in (
         (lambda: read_ticket(tmp_path / "ticket"), r"accessible to other users \(mode 0640\)"),
         (lambda: read_ticket(tmp_path / "link"), "cannot read"),
         (lambda: read_ticket(tmp_path / "junk"), "is not a ticket"),
         (lambda: read_ticket(tmp_path / "nothing"), "No such file"),
+        (lambda: read_ticket(tmp_path / "older"), "a ticket of protocol 1, this version .* has 2"),
         (lambda: load_application(ticket), r"accessible to other users \(mode 0660\)"),
         (
             lambda: load_application(replace(ticket, application=str(tmp_path / "other"))),
@@ -83,7 +85,7 @@ def test_the_lines_of_a_setup_come_before_the_program_and_the_first_that_fails_e
         )  # fmt: skip
 
     plain = outcome()
-    assert plain.stdout == "-P -m assistant.executors.slurm.pilot ticket\n"
+    assert plain.stdout == "-P -m assistant.client.job_worker ticket\n"
     assert outcome("A=1", "export A", 'echo "A is $A"').stdout == f"A is 1\n{plain.stdout}"
     broken = outcome("echo before", "module_that_is_not_there", "echo after")
     assert broken.stdout == "before\n"

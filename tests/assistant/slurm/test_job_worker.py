@@ -1,4 +1,4 @@
-"""Pilots that are started by hand, as the script of their job starts them."""
+"""Workers that are started by hand, as the script of their job starts them."""
 
 import os
 import signal
@@ -16,6 +16,7 @@ from assistant import Measure
 from assistant.core.errors import RunStoppedError
 from assistant.core.ports import Application, ExecutionRequest, RunControl
 from assistant.executors.slurm import jobs
+from assistant.executors.slurm.dispatcher import ENDED
 from assistant.executors.slurm.protocol import PilotTicket, pickle_application
 from strategies import Level
 from tests.assistant.examples import Bowl
@@ -35,7 +36,7 @@ class Job:
         command.append(str(self.kept.ticket(self.ticket.pilot)))
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
-    def flies(self) -> str:
+    def outcome(self) -> str:
         """Start it, and return what it says at its end."""
         return ended(self.start())
 
@@ -64,19 +65,19 @@ def job(service: House, tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 @pytest.mark.soak
 @pytest.mark.slow
-def test_a_pilot_whose_ticket_was_revoked_runs_nothing(
+def test_a_worker_whose_ticket_was_revoked_runs_nothing(
     service: House, job: Callable[..., Job]
 ) -> None:
     begun = job(Bowl())
-    service.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.dispatcher.take(ExecutionRequest(1, VALUES, 0))
     first = begun.start()
     until(lambda: len(service.over) == 1)
-    service.desk.end()
-    assert ended(first) == "pilot: no more runs"
-    service.desk.take(ExecutionRequest(2, VALUES, 0))
-    assert begun.flies() == "pilot: its ticket is not valid any more"
+    service.dispatcher.end()
+    assert ended(first) == "worker: its ticket is not valid any more"
+    service.dispatcher.take(ExecutionRequest(2, VALUES, 0))
+    assert begun.outcome() == "worker: its ticket is not valid any more"
     begun.kept.ticket(begun.ticket.pilot).unlink()
-    assert "No such file" in begun.flies()
+    assert "No such file" in begun.outcome()
     assert [one.run_id for one in service.over] == [1]
     assert service.over[0].measures == Bowl().evaluate(VALUES, 0) | {"unknown": None}
 
@@ -121,21 +122,20 @@ def test_a_run_is_ended_whether_it_can_be_told_or_not_and_the_pilot_goes_on(
     pids = tmp_path / "pids"
     started = job(kind(pids=str(pids))).start()
     for run_id in (1, 2):
-        service.desk.take(ExecutionRequest(run_id, VALUES, 0))
+        service.dispatcher.take(ExecutionRequest(run_id, VALUES, 0))
         if kind is Watched:
             until(lambda run_id=run_id: (run_id, {"height": 2.0}) in service.reports)  # type: ignore[misc]
         else:
             until(lambda n=run_id: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
-        service.desk.stop(run_id)
+        service.dispatcher.stop(run_id)
         until(lambda n=run_id: len(service.over) == n)  # type: ignore[misc]
     assert [(one.run_id, one.stopped, one.measures) for one in service.over] == [
         (1, True, None), (2, True, None),
     ]  # fmt: skip
     if kind is Watched:
         assert (1, {"height": 1.0, "nan": None}) in service.reports
-        assert service.over[0].failure == "told to end"
-    service.desk.end()
-    assert ended(started) == "pilot: no more runs"
+    service.dispatcher.end()
+    assert ended(started) == "worker: its ticket is not valid any more"
 
 
 @pytest.mark.soak
@@ -145,9 +145,9 @@ def test_a_pilot_without_a_gate_kills_its_run_and_ends(
 ) -> None:
     pids = tmp_path / "pids"
     started = job(Patient(pids=str(pids))).start()
-    service.desk.take(ExecutionRequest(1, VALUES, 0))
+    service.dispatcher.take(ExecutionRequest(1, VALUES, 0))
     until(lambda: pids.exists() and pids.read_text().endswith("\n"))
-    service.gate.close()
+    service.server.close()
     assert "does not answer" in ended(started)
     assert not Path(f"/proc/{pids.read_text().strip()}").exists()
 
@@ -159,40 +159,37 @@ def test_a_killed_pilot_takes_its_run_with_it_and_slurms_word_ends_one_politely(
 ) -> None:
     pids = tmp_path / "pids"
     begun = job(Patient(pids=str(pids)))
-    service.desk.take(ExecutionRequest(1, VALUES, 0))
     for n, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
+        service.dispatcher.take(ExecutionRequest(1, VALUES, 0))
         started = begun.start()
         until(lambda n=n: pids.exists() and len(pids.read_text().split()) == n)  # type: ignore[misc]
         started.send_signal(number)
         said_last = ended(started)
         pid = pids.read_text().split()[-1]
         until(lambda pid=pid: not Path(f"/proc/{pid}").exists())  # type: ignore[misc]
-    assert said_last == "pilot: Slurm ended the job"
-    assert service.desk.pilot_states() == {}
-    assert (service.over, service.desk.n_runs) == ([], 1)  # it waits for another pilot
+    assert said_last == "worker: the job was ended"
+    assert len(service.over) == 2
+    assert all(one.lost for one in service.over)
+    assert (service.over[-1].failure, service.dispatcher.n_runs) == (ENDED, 0)
 
 
 @pytest.mark.soak
 @pytest.mark.slow
-def test_a_run_longer_than_the_walltime_waits_again_and_is_given_up_at_last(
+def test_a_run_longer_than_the_walltime_is_lost_with_the_reason(
     service: House, job: Callable[..., Job], tmp_path: Path
 ) -> None:
-    service.desk.take(ExecutionRequest(1, VALUES, 0))
-    for left in (2, 1, 0):
-        begun = job(Patient(pids=str(tmp_path / "pids")), walltime_s=3.0)
-        assert begun.flies() == "pilot: the walltime is over"
-        begun.kept.ticket(begun.ticket.pilot).unlink()
-        Path(begun.ticket.application).unlink()
-        assert service.desk.n_runs == (left > 0)
+    service.dispatcher.take(ExecutionRequest(1, VALUES, 0))
+    pids = tmp_path / "pids"
+    assert job(Patient(pids=str(pids)), walltime_s=8.0).outcome() == "worker: the job was ended"
     (told,) = service.over
-    assert "is their walltime long enough for a run?" in (told.failure or "")
+    assert (told.lost, told.failure) == (True, ENDED)
 
 
 @pytest.mark.slow
 def test_an_application_that_cannot_be_loaded_is_said(
     service: House, job: Callable[..., Job]
 ) -> None:
-    service.desk.take(ExecutionRequest(1, VALUES, 0))
-    assert "is not the application of the ticket" in job(Bowl(), digest="00").flies()
-    assert "is not the application of the ticket" in (service.desk.broken or "")
-    assert service.desk.n_runs == 1
+    service.dispatcher.take(ExecutionRequest(1, VALUES, 0))
+    assert "is not the application of the ticket" in job(Bowl(), digest="00").outcome()
+    assert "is not the application of the ticket" in (service.dispatcher.broken or "")
+    assert service.dispatcher.n_runs == 1
