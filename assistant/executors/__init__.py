@@ -1,6 +1,7 @@
 """Executors, which execute runs; `EXECUTORS` is their registry."""
 
 from assistant.core.ports import Application, Executor
+from assistant.executors.serial import SerialExecutor as SerialExecutor
 from assistant.executors.spec import EXECUTORS as EXECUTORS
 from assistant.executors.spec import LOCAL, ExecutorSpec, check_capacity
 from assistant.executors.spec import ExecutorEntry as ExecutorEntry

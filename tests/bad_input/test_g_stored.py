@@ -74,7 +74,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], str]] = {
         "cannot be used: no such table",
     ),
     "G96 an event of a newer version": (
-        changed("UPDATE event SET body = replace(body, '\"v\": 2', '\"v\": 9')"), "newer one that"),
+        changed("UPDATE event SET body = replace(body, '\"v\": 3', '\"v\": 9')"), "newer one that"),
     "G96 tags that are no JSON": (
         changed("UPDATE experiment SET tags = '{'"), "list of experiments is damaged"),
     "G96 tags that are numbers": (

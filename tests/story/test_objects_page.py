@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sim import api
+from sim import placement
 from sim.placement import LiveCluster, LiveInstance, LiveJob, LiveMachine, LiveTask
 
 
@@ -34,4 +34,4 @@ def test_what_the_page_names_is_there(repository: Path) -> None:
         public = {one for one in {*dir(view), *slots} if not one.startswith("_")}
         assert named == public, word
     for name in re.findall(r"^\| `(\w+)\(", text, re.M):
-        assert hasattr(api, name), name
+        assert hasattr(placement, name), name
