@@ -186,14 +186,6 @@ class PlatformDashboard:
     tables: Mapping[str, Rows]
 
 
-def platform_drawing(
-    application: AiPlatform, values: Mapping[str, Level]
-) -> tuple[PlatformDrawing, Mapping[str, Measure]]:
-    """Simulate one configuration; return a drawing of the platform over time and the measures."""
-    board, measures = simulated_dashboard(application, values)
-    return board.over_time, measures
-
-
 def simulated_dashboard(
     application: AiPlatform, values: Mapping[str, Level], folder: Path | None = None
 ) -> tuple[PlatformDashboard, Mapping[str, Measure]]:

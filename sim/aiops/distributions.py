@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.model.errors import SetupError, UnknownNameError
+from sim.model.errors import SetupError, entry_named
 
 Floats = NDArray[np.float64]
 
@@ -167,10 +167,7 @@ FAMILIES: tuple[DistributionFamily, ...] = (
 
 def family_named(name: str) -> DistributionFamily:
     """Return the family of distributions with this name, or raise `UnknownNameError`."""
-    for family in FAMILIES:
-        if family.name == name:
-            return family
-    raise UnknownNameError("law", name, (family.name for family in FAMILIES))
+    return entry_named("law", name, FAMILIES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from sim.model.errors import EngineError, UnknownNameError
+from sim.model.errors import EngineError, entry_named
 from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
 
@@ -64,10 +64,7 @@ ENGINES: tuple[Engine, ...] = (
 
 def engine_named(name: str) -> Engine:
     """Return the registered engine with a name, or raise `UnknownNameError`."""
-    for engine in ENGINES:
-        if engine.name == name:
-            return engine
-    raise UnknownNameError("engine", name, (engine.name for engine in ENGINES))
+    return entry_named("engine", name, ENGINES)
 
 
 def run(scenario: Scenario, engine: str, *, monitor: bool) -> SimulationResult:

@@ -29,7 +29,7 @@ from sim.model.errors import TraceError
 PERIOD_S = 300
 GIB = 2**30
 _LIFETIME = re.compile(r"([UC])(\d{1,3})", re.ASCII)
-_END = "|"
+BATCH_END = "|"
 
 
 def read_flavours(path: Path) -> tuple[Flavour, ...]:
@@ -139,45 +139,11 @@ def _with_lifetimes(
     )
 
 
-def write_bergsma(trace: CloudTrace, path: Path, lifetimes: Path | None = None) -> None:
-    """Write a Bergsma trace of batches and optionally its lifetimes, gzipped for ``.gz``.
-
-    Raises:
-        TraceError: lifetimes are requested and unknown, or the name of a flavour contains
-            separators.
-    """
-    names = [flavour.name for flavour in trace.flavours]
-    for name in names:
-        if not name or set(name) & set(" ,|\n\r"):
-            raise TraceError(path, field="flavour", value=name, expected="it cannot be written.")
-    _write(trace, path, np.array(names)[trace.flavour])
-    if lifetimes is not None:
-        if not trace.knows_lifetimes:
-            raise TraceError(lifetimes, expected="the lifetimes of this trace are unknown.")
-        kinds = np.where(trace.censored == 1, "C", "U")
-        _write(trace, lifetimes, np.char.add(kinds, trace.lifetime.astype(str)))
-
-
-def _write(trace: CloudTrace, path: Path, tokens: np.ndarray) -> None:
-    ends = np.append(trace.first_in_batch[1:], True)
-    packed = path.suffix == ".gz"
-    with gzip.open(path, "wt") if packed else path.open("w", encoding="utf-8") as file:
-        steps = np.flatnonzero(np.diff(trace.period)) + 1
-        for first, stop in zip([0, *steps], [*steps, trace.n_jobs], strict=True):
-            line_tokens: list[str] = []
-            for token, end in zip(tokens[first:stop], ends[first:stop], strict=True):
-                line_tokens.append(str(token))
-                if end:
-                    line_tokens.append(_END)
-            at_s = int(trace.period[first]) * PERIOD_S
-            file.write(f"{at_s} {','.join(line_tokens)}\n")
-
-
 def _periods(path: Path) -> Iterator[tuple[int, int, list[list[str]]]]:
     """Yield line number, seconds, and batches (lists of tokens) of each period."""
     for number, line in _lines(path):
         clock, _, rest = line.partition(" ")
-        batches = [batch.strip(",").split(",") for batch in rest.split(_END)]
+        batches = [batch.strip(",").split(",") for batch in rest.split(BATCH_END)]
         if batches and batches[-1] == [""]:
             batches.pop()
         is_time = clock.isascii() and clock.isdigit() and int(clock) % PERIOD_S == 0

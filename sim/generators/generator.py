@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.metrics.wall_clock import DAY_S
-from sim.model.errors import TraceError, UnknownNameError, WorkloadError
+from sim.model.errors import TraceError, WorkloadError, entry_named
 from sim.model.files import write_atomically
 from sim.model.tasks import Tasks, TaskWork, Term
 from sim.model.workload import Workload
-from sim.policies.policy import PolicyOption
+from sim.policies.policy import PolicyOption, knob_values
 
 Floats = NDArray[np.float64]
 
@@ -557,12 +557,7 @@ def registered_generators() -> tuple[Generator, ...]:
 
 def generator_named(name: str) -> Generator:
     """Return the registered generator with this name, or raise `UnknownNameError`."""
-    for generator in registered_generators():
-        if generator.name == name:
-            return generator
-    raise UnknownNameError(
-        "generator", name, (generator.name for generator in registered_generators())
-    )
+    return entry_named("generator", name, registered_generators())
 
 
 def published_model(name: str) -> Model:
@@ -594,16 +589,8 @@ def fit(
         ScenarioError: a knob out of range.
     """
     generator = generator_named(name)
-    knob_values = {**(knobs or {}), **more}
-    knobs_by_name = {knob.name: knob for knob in generator.knobs}
-    for knob_name in knob_values:
-        if knob_name not in knobs_by_name:
-            raise UnknownNameError(f"knob of fitting '{name}'", knob_name, knobs_by_name)
-    values = {
-        knob.name: knob.checked(knob_values.get(knob.name, knob.usual), f"fitting '{name}'")
-        for knob in generator.knobs
-    }
-    model = generator.fit(workload, values)
+    settings = {**(knobs or {}), **more}
+    model = generator.fit(workload, knob_values(generator.knobs, settings, f"fitting '{name}'"))
     generator.check(model)
     return model
 

@@ -19,8 +19,9 @@ pickling.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
+from typing import Protocol, TypeVar
 
 LONGEST_SENTENCE = 500
 
@@ -69,6 +70,25 @@ class UnknownNameError(SimError):
         return one_line(
             f"no {self.kind} '{self.name}'{hint} Known: {', '.join(self.allowed_names)}."
         )
+
+
+class Named(Protocol):
+    """Entry of a registry."""
+
+    @property
+    def name(self) -> str:
+        """Name of the entry."""
+
+
+_Entry = TypeVar("_Entry", bound=Named)
+
+
+def entry_named(kind: str, name: str, entries: Sequence[_Entry]) -> _Entry:
+    """Return the entry of a registry with a name, or raise `UnknownNameError`."""
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    raise UnknownNameError(kind, name, (entry.name for entry in entries))
 
 
 class EngineError(SimError):

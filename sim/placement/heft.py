@@ -13,7 +13,7 @@ goes first; equal processors go by number.
 
 import math
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -260,19 +260,3 @@ def cpop(graph: Graph, ready_s: float = 0.0, booked: BusyTimes | None = None) ->
 
 PLANNERS: dict[str, Callable[..., Plan]] = {"heft": heft, "cpop": cpop}
 """Planners by name: (graph, ready_s, booked) to a plan."""
-
-
-def check_plan(graph: Graph, plan: Plan) -> Sequence[str]:
-    """Return descriptions of all constraints that a plan violates, empty if none."""
-    faults = []
-    for (parent, child), cost in zip(graph.edges.tolist(), graph.c.tolist(), strict=True):
-        sent = 0.0 if plan.processor[parent] == plan.processor[child] else cost
-        if plan.start_s[child] < plan.finish_s[parent] + sent:
-            faults.append(f"task {child} starts before the data of task {parent} arrive")
-    for p in range(graph.w.shape[1]):
-        mine = np.flatnonzero((plan.processor == p) & (plan.finish_s > plan.start_s))
-        mine = mine[np.argsort(plan.start_s[mine], kind="stable")]
-        for task, other in zip(mine[:-1].tolist(), mine[1:].tolist(), strict=True):
-            if plan.finish_s[task] > plan.start_s[other]:
-                faults.append(f"processor {p} runs tasks {task} and {other} at the same time")
-    return faults

@@ -57,7 +57,7 @@ from sim.kernel.pool import (
     take,
     take_head,
 )
-from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.errors import ScenarioError, entry_named
 from sim.model.scenario import Allocation
 from sim.policies.policy import ACTUAL_TIMES, Backfill, PolicyOption, switch
 from sim.policies.slurm_backfill import SLURM
@@ -749,10 +749,7 @@ BACKFILLS: tuple[Backfill, ...] = (
 
 def backfill_named(name: str) -> Backfill:
     """Return a registered backfilling rule; `UnknownNameError` if no rule has that name."""
-    for backfill in BACKFILLS:
-        if backfill.name == name:
-            return backfill
-    raise UnknownNameError("backfill", name, (backfill.name for backfill in BACKFILLS))
+    return entry_named("backfill", name, BACKFILLS)
 
 
 def decision_of(

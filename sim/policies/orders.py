@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.kernel.jit import kernel
-from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.errors import ScenarioError, entry_named
 from sim.model.scenario import Scenario
 from sim.model.tasks import downward_ranks, upward_ranks
 from sim.model.workload import UNKNOWN
@@ -279,10 +279,7 @@ TASK_ORDERS: tuple[Order, ...] = (CRITICAL_PATH, UPWARD_RANK, CPOP_RANK)
 
 def order_named(name: str) -> Order:
     """Return the registered queue order with a name, or raise `UnknownNameError`."""
-    for order in (*ORDERS, *TASK_ORDERS):
-        if order.name == name:
-            return order
-    raise UnknownNameError("order", name, (order.name for order in (*ORDERS, *TASK_ORDERS)))
+    return entry_named("order", name, (*ORDERS, *TASK_ORDERS))
 
 
 def ranks(order: Order, facts: JobFacts) -> NDArray[np.int64]:

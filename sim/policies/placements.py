@@ -33,7 +33,7 @@ from sim.kernel.fleet import (
 )
 from sim.kernel.instances import has_room
 from sim.kernel.jit import bound, is_kernel, kernel, noinline
-from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.errors import ScenarioError, entry_named
 from sim.policies.policy import PolicyOption, switch
 
 
@@ -663,7 +663,4 @@ def register_placement(rule: PlacementRule) -> None:
 
 def placement_named(name: str) -> PlacementRule:
     """Return the registered placement rule with a name, or raise `UnknownNameError`."""
-    rules = {rule.name: rule for rule in PLACEMENTS} | _others
-    if name not in rules:
-        raise UnknownNameError("placement", name, rules)
-    return rules[name]
+    return entry_named("placement", name, (*PLACEMENTS, *_others.values()))

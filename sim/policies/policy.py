@@ -1,7 +1,7 @@
 """The types of policies: queue orders, backfilling rules and their options."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from sim.kernel.fleet import Fleet
 from sim.kernel.nodes import Nodes
 from sim.kernel.pool import Pool
 from sim.model.cluster import ClusterSpec
-from sim.model.errors import ScenarioError
+from sim.model.errors import ScenarioError, UnknownNameError
 from sim.model.scenario import Scenario
 from sim.model.tasks import Tasks
 
@@ -58,6 +58,29 @@ class PolicyOption:
                 f"option '{self.name}' of {of} is {value!r}; allowed are {allowed}."
             )
         return number
+
+
+def knob_values(
+    knobs: Iterable[PolicyOption], settings: Mapping[str, float | str], of: str
+) -> dict[str, float]:
+    """Return the values of all knobs: the given settings, and the usual values of the others.
+
+    Args:
+        knobs: options of what is done.
+        settings: given values by name.
+        of: what is done, for messages, such as ``fitting 'lublin'``.
+
+    Raises:
+        UnknownNameError: there is no such knob.
+        ScenarioError: a value out of bounds.
+    """
+    by_name = {knob.name: knob for knob in knobs}
+    for name in settings:
+        if name not in by_name:
+            raise UnknownNameError(f"knob of {of}", name, by_name)
+    return {
+        name: knob.checked(settings.get(name, knob.usual), of) for name, knob in by_name.items()
+    }
 
 
 def switch(name: str, usual: bool, summary: str) -> PolicyOption:

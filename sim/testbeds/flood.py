@@ -105,11 +105,6 @@ class Terrain:
         """Number of rows of cells."""
         return self.n_cells // self.columns
 
-    @property
-    def area_m2(self) -> float:
-        """Area of the catchment in square metres."""
-        return self.n_cells * self.cell_m**2
-
     @cached_property
     def outlet(self) -> int:
         """Index of the cell through which the water leaves the catchment."""
@@ -173,15 +168,6 @@ def make_terrain(seed: np.random.SeedSequence, size: int = 24, cell_m: float = 5
     downstream, slope = _steepest(filled_m, outlet, size, cell_m)
     soil = 1.0 + SOIL_SPREAD * np.clip(0.5 * _smooth(rng, size, size / 8), -1.0, 1.0).ravel()
     return Terrain(size, cell_m, filled_m - filled_m.min(), downstream, slope, soil)
-
-
-def make_plane(n_cells: int, cell_m: float, slope: float) -> Terrain:
-    """Return a single column of cells with an even slope, for tests with known solutions."""
-    cells = np.arange(n_cells)
-    downstream = np.append(cells[1:], -1)
-    plain = np.ones(n_cells)
-    fall_m = slope * cell_m * cells[::-1]
-    return Terrain(1, cell_m, fall_m.astype(np.float64), downstream, slope * plain, plain)
 
 
 def _smooth(rng: np.random.Generator, size: int, blur: float) -> Floats:

@@ -8,7 +8,7 @@ import pytest
 from assistant.applications.extensions.ai_platform import MEASURES, TODAY, AiPlatform
 from assistant.config.sweep_file import check_settings
 from assistant.presentation.charts.ai_platform import platform_picture
-from assistant.simtools.ai_platform import panels, platform_drawing
+from assistant.simtools.ai_platform import panels, simulated_dashboard
 from sim.aiops.engine import run_platform
 from sim.aiops.platform import Platform
 from sim.aiops.synthesis import PlatformScenario
@@ -77,7 +77,8 @@ def test_the_exploratory_case_of_the_paper() -> None:
 def test_the_dashboard_is_drawn() -> None:
     import vl_convert
 
-    drawn, measures = platform_drawing(SMALL, TODAY)
+    board, measures = simulated_dashboard(SMALL, TODAY)
+    drawn = board.over_time
     assert set(measures) == set(MEASURES)
     assert len(drawn.panels) == 11
     assert {len(series) for panel in drawn.panels for series in panel.series.values()} == {48}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.model.errors import ScenarioError
-from sim.placement.heft import Graph, check_plan, cpop, critical_path, heft, rank_d, rank_u
+from sim.placement.heft import Graph, Plan, cpop, critical_path, heft, rank_d, rank_u
 
 COSTS = [
     [14, 16, 9], [13, 19, 18], [11, 13, 19], [13, 8, 17], [12, 13, 10],
@@ -23,6 +23,22 @@ EDGES = {
 def published() -> Graph:
     """The graph of ten tasks on three processors of the paper's figure 1."""
     return Graph(np.array(COSTS), np.array([*EDGES]) - 1, np.array([*EDGES.values()]))
+
+
+def check_plan(graph: Graph, plan: Plan) -> list[str]:
+    """Return descriptions of all constraints that a plan violates, empty if none."""
+    faults = []
+    for (parent, child), cost in zip(graph.edges.tolist(), graph.c.tolist(), strict=True):
+        sent = 0.0 if plan.processor[parent] == plan.processor[child] else cost
+        if plan.start_s[child] < plan.finish_s[parent] + sent:
+            faults.append(f"task {child} starts before the data of task {parent} arrive")
+    for p in range(graph.w.shape[1]):
+        mine = np.flatnonzero((plan.processor == p) & (plan.finish_s > plan.start_s))
+        mine = mine[np.argsort(plan.start_s[mine], kind="stable")]
+        for task, other in zip(mine[:-1].tolist(), mine[1:].tolist(), strict=True):
+            if plan.finish_s[task] > plan.start_s[other]:
+                faults.append(f"processor {p} runs tasks {task} and {other} at the same time")
+    return faults
 
 
 def test_upward_ranks_are_those_published() -> None:

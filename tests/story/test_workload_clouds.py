@@ -11,7 +11,6 @@ import pytest
 
 from assistant.cli.commands.window_validation import packing_words, tables
 from sim.api import load_workload, write_workload
-from sim.formats.vm_trace import write_bergsma
 from sim.generators import fit, save_model
 from sim.generators.cloud import (
     PackingResults,
@@ -25,6 +24,7 @@ from sim.generators.cloud import (
 from sim.generators.cloud.batches import batches_of
 from sim.generators.cloud.report_values import PackingReport, WindowPacking
 from sim.model.cloud_trace import PAPER
+from tests.draw.bergsma import write_bergsma
 from tests.sim.cloud.logs import log_of
 
 Told = Callable[..., tuple[int, str, str]]

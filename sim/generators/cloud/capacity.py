@@ -84,12 +84,6 @@ def band_of(futures: Iterable[Floats], share: float = 0.9) -> QuantileBand:
     return QuantileBand(low, median, high)
 
 
-def cores_needed(futures: Iterable[Floats], share: float = 0.95) -> float:
-    """Return the number of cores that covers the peak demand in this share of the futures."""
-    peaks = [float(cores.max()) for cores in futures]
-    return float(np.quantile(peaks, share, method="higher"))
-
-
 LEVEL = 0.95  # of the interval of an answer
 
 MOST_CORES, MOST_BYTES = 2**20, 2**53

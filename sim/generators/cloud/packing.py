@@ -31,7 +31,7 @@ from sim.kernel.bin_packing import NOWHERE, Queue, Rack
 from sim.kernel.jit import bound, compiled, unavailable
 from sim.kernel.records import interpretable
 from sim.model.cloud_trace import CloudTrace
-from sim.model.errors import TraceError, UnknownNameError, WorkloadError
+from sim.model.errors import TraceError, UnknownNameError, WorkloadError, entry_named
 from sim.model.files import write_atomically
 from sim.model.workload import UNKNOWN, Workload
 
@@ -88,10 +88,7 @@ PACKING_RULES: tuple[PackingRule, ...] = (
 
 def packing_rule_named(name: str) -> PackingRule:
     """Return the packing rule with this name, or raise `UnknownNameError`."""
-    for rule in PACKING_RULES:
-        if rule.name == name:
-            return rule
-    raise UnknownNameError("packing algorithm", name, (rule.name for rule in PACKING_RULES))
+    return entry_named("packing algorithm", name, PACKING_RULES)
 
 
 @dataclass(frozen=True)

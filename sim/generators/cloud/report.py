@@ -65,6 +65,7 @@ from sim.generators.cloud.three_stage import (
 from sim.generators.generator import Model, RandomStreams
 from sim.model.cloud_trace import CloudTrace
 from sim.model.errors import UnknownNameError, WorkloadError
+from sim.policies.policy import knob_values
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -177,14 +178,7 @@ def cloud_knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
         UnknownNameError: there is no such knob.
         ScenarioError: a value out of range.
     """
-    knob_of_name = {knob.name: knob for knob in THREE_STAGE.knobs}
-    for name in settings:
-        if name not in knob_of_name:
-            raise UnknownNameError("knob of fitting clouds", name, knob_of_name)
-    return {
-        name: knob.checked(settings.get(name, knob.usual), "fitting clouds")
-        for name, knob in knob_of_name.items()
-    }
+    return knob_values(THREE_STAGE.knobs, settings, "fitting clouds")
 
 
 def fit_cloud_trace(

@@ -35,8 +35,9 @@ from sim.generators.cloud.scores import score_flavours, score_lifetimes
 from sim.generators.cloud.three_stage import KNOBS, THREE_STAGE_NAME, fit_batches
 from sim.generators.generator import EPOCH_UNIX_S, Model, RandomStreams, checked_number
 from sim.model.cloud_trace import CloudTrace
-from sim.model.errors import UnknownNameError, WorkloadError
+from sim.model.errors import WorkloadError
 from sim.model.workload import Workload
+from sim.policies.policy import knob_values
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -114,7 +115,7 @@ def make_shareable(
         raise WorkloadError(f"least_users is {least_users!r}; allowed are whole numbers from 1.")
     strength = checked_number("strength", strength, 0.0, MOST_STRENGTH)
     streams = seed if isinstance(seed, RandomStreams) else RandomStreams(seed)
-    knob_settings = _knobs(knobs or {})
+    knob_settings = knob_values(KNOBS, knobs or {}, f"fitting '{THREE_STAGE_NAME}'")
     rounded, level = generalise_requests(workload, least_users)
     trace, examples = batches_of(
         rounded, period_s=knob_settings["period_s"], most_flavours=int(knob_settings["flavours"])
@@ -172,17 +173,6 @@ def make_shareable(
         rate=_rate(arrivals) / _rate(ground.arrivals),
     )
     return ShareableModel(model, loss)
-
-
-def _knobs(settings: Mapping[str, float | str]) -> dict[str, float]:
-    knob_of_name = {knob.name: knob for knob in KNOBS}
-    for name in settings:
-        if name not in knob_of_name:
-            raise UnknownNameError(f"knob of fitting '{THREE_STAGE_NAME}'", name, knob_of_name)
-    return {
-        name: knob.checked(settings.get(name, knob.usual), f"fitting '{THREE_STAGE_NAME}'")
-        for name, knob in knob_of_name.items()
-    }
 
 
 def generalise_requests(workload: Workload, least_users: int) -> tuple[Workload, Ints]:

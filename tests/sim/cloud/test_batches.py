@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.formats.vm_trace import read_bergsma, read_flavours, write_bergsma
+from sim.formats.vm_trace import read_bergsma, read_flavours
 from sim.generators.cloud.batches import batches_of, workload_of
 from sim.generators.generator import RandomStreams
 from sim.model.cloud_trace import DAY_S, PAPER, Bins, CloudTrace, Flavour
 from sim.model.errors import TraceError, WorkloadError
 from sim.model.workload import Workload
+from tests.draw.bergsma import write_bergsma
 
 MAP = "1,1.75 b\n4,7 k\n8,14 m\n"
 FLAVOURS = "300 b,|,k,k,|\n900 m,|\n1200 b,b,b,|,m,k,|\n"

@@ -19,12 +19,21 @@ from sim.testbeds.flood import (
     capacity_m,
     hyetograph,
     make_calibration,
-    make_plane,
     make_terrain,
     simulate,
     soil_parameters,
     truth,
 )
+
+
+def make_plane(n_cells: int, cell_m: float, slope: float) -> Terrain:
+    """Return a single column of cells with an even slope."""
+    cells = np.arange(n_cells)
+    downstream = np.append(cells[1:], -1)
+    plain = np.ones(n_cells)
+    fall_m = slope * cell_m * cells[::-1]
+    return Terrain(1, cell_m, fall_m.astype(np.float64), downstream, slope * plain, plain)
+
 
 MM_PER_HOUR = 1.0 / 3.6e6
 
