@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sim.formats.text_files import LARGEST_NUMBER, NUMBER, read_bytes
 from sim.model.columns import MOST_COUNT
-from sim.model.errors import TraceError, UnknownNameError, quoted_text
+from sim.model.errors import TraceError, UnknownNameError, path_text, quoted_text
 from sim.model.workload import ReadingNote, Workload
 
 Rows = NDArray[np.bool_]
@@ -290,7 +290,7 @@ def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
 
 def _swf_lines(workload: Workload) -> Iterator[str]:
     yield "; Version: 2.2"
-    yield f"; Note: {' '.join(workload.name.split())}"
+    yield f"; Note: {path_text(' '.join(workload.name.split()))}"
     yield f"; MaxJobs: {workload.n_jobs}"
     yield f"; MaxRecords: {workload.n_jobs}"
     if workload.start_unix_s is not None:

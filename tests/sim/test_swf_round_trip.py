@@ -83,6 +83,13 @@ def test_every_column_comes_back(
     assert first.read_bytes() == second.read_bytes(), "what we wrote, we write again"
 
 
+def test_a_name_with_control_characters_leaves_the_file_readable(tmp_path: Path) -> None:
+    workload = Workload.from_arrays(submit_s=[0], runtime_s=[1], procs=[1], name="a\0b\x1b")
+    write_swf(workload, tmp_path / "a.swf")
+    assert "; Note: a?b?\n" in (tmp_path / "a.swf").read_text()
+    assert read_swf(tmp_path / "a.swf") == workload
+
+
 def test_what_cannot_come_back(tmp_path: Path) -> None:
     """Requests of 0, some of them stand-ins, a start at the epoch, tasks, notes and the name."""
     workload = Workload.from_arrays(
