@@ -359,8 +359,8 @@ def _set_results(tables: Tables, paths: list[Path]) -> None:
 
 
 OPTIONS: Mapping[str, SettingOption] = {
-    "table": SettingOption("application.table", form=Path, kind="lookup", merge=_set_table),
     "log": SettingOption("application.log", form=Path, merge=_set_log),
+    "table": SettingOption("application.table", form=Path, kind="lookup", merge=_set_table),
     "first": SettingOption("application.first"),
     "procs": SettingOption(
         "application.procs", form=str, more="A list makes them a parameter.", merge=_set_procs
@@ -447,9 +447,9 @@ OPTIONS: Mapping[str, SettingOption] = {
 """Options by name, in the order in which they are merged."""
 
 APPLICATION_OPTIONS = (
-    "log", "table", "first", "procs", "order", "backfill", "preset", "levels", "policy_option",
-    "reading", "too_wide", "exclude",
-)  # fmt: skip
+    *(name for name, option in OPTIONS.items() if option.path.startswith("application.")),
+    "exclude",
+)
 SLA_OPTIONS = (
     "runs", "deadline", "goal", "at_goal", "keep_going", "run_limit", "cost_limit",
     "cost_per_hour", "cost_resources", "cost_measure", "cost_unit",

@@ -116,11 +116,9 @@ class MeasuresSettings(StrictModel):
         "JSON in a file that the run writes.", None, title="File", example="{scratch}/result.json"
     )
     pattern: Annotated[list[str] | None, BeforeValidator(_several), _TextOrList] = setting(
-        "Regular expressions with named groups; the last match of each counts.",
-        None,
-        title="Patterns, one per line",
-        example="time: (?P<time_ms>[0-9.]+)",
-    )
+        "Regular expressions with named groups; the last match of each counts.", None,
+        title="Patterns, one per line", example="time: (?P<time_ms>[0-9.]+)",
+    )  # fmt: skip
     stream: Literal["stdout", "stderr"] | None = setting(
         "Where patterns are looked for.", None, title="Search in"
     )
@@ -153,18 +151,15 @@ class CommandSettings(StrictModel):
     command: Annotated[list[str], BeforeValidator(_words)] = setting(
         "One element per argument; `{name}` is a parameter's value, `{seed}` the run's seed, "
         "`{scratch}` an empty folder of the run; `{{` and `}}` are braces. No shell reads it.",
-        title="The command",
-        example="./program --size={size} --mode {mode}",
-    )
+        title="The command", example="./program --size={size} --mode {mode}",
+    )  # fmt: skip
     cwd: str = setting(
         "Folder where the program runs, relative to the file.", ".", title="Working folder"
     )
     env: dict[str, str] = setting(
-        "Variables of its environment, with placeholders.",
-        {},
-        title="Environment: NAME=value, one per line",
-        example="OMP_NUM_THREADS={threads}",
-    )
+        "Variables of its environment, with placeholders.", {},
+        title="Environment: NAME=value, one per line", example="OMP_NUM_THREADS={threads}",
+    )  # fmt: skip
     stdin: str = setting("What the program reads, with placeholders.", "", title="Standard input")
     inherit: list[str] = setting(
         'Patterns of variables that it gets of your environment, such as `"CUDA_*"`.', []
@@ -177,19 +172,16 @@ class CommandSettings(StrictModel):
     )
     file_size: SizeBytes | None = setting("Largest file that it may write.", None, usual="no limit")
     unused: bool = setting(
-        "Allow a parameter that neither `command` nor `env` nor `stdin` mentions.",
-        False,
+        "Allow a parameter that neither `command` nor `env` nor `stdin` mentions.", False,
         title="Allow parameters that the command does not use",
-    )
+    )  # fmt: skip
     measures: MeasuresSettings | None = setting(
         "How measures are read.", None, usual="the last line of stdout"
     )
     noisy: bool | None = setting(
-        "Whether the same values give other results from run to run.",
-        None,
-        title="Results vary from run to run",
-        usual="unknown",
-    )
+        "Whether the same values give other results from run to run.", None,
+        title="Results vary from run to run", usual="unknown",
+    )  # fmt: skip
     baseline: dict[str, LevelValue] | None = setting(
         "The current configuration, a value for every parameter.", None
     )
@@ -225,22 +217,17 @@ class FunctionSettings(StrictModel):
 
     kind: Literal["function"] = setting("What a run executes.")
     function: str = setting(
-        "`module:function`, called with one keyword argument per parameter.",
-        title="The function",
+        "`module:function`, called with one keyword argument per parameter.", title="The function",
         example="module:function",
-    )
+    )  # fmt: skip
     folder: str = setting(
-        "Folder where the module is looked for.",
-        "",
-        title="Folder of the module",
+        "Folder where the module is looked for.", "", title="Folder of the module",
         usual="that of the file",
-    )
+    )  # fmt: skip
     noisy: bool | None = setting(
-        "Whether the same values give other results from run to run.",
-        None,
-        title="Results vary from run to run",
-        usual="unknown",
-    )
+        "Whether the same values give other results from run to run.", None,
+        title="Results vary from run to run", usual="unknown",
+    )  # fmt: skip
     baseline: dict[str, LevelValue] | None = setting(
         "The current configuration, a value for every parameter.", None
     )
@@ -268,11 +255,9 @@ class RestSettings(StrictModel):
         "Wall-clock time of a run.", None, title="Stop a run after", example="1m", usual="none"
     )
     noisy: bool | None = setting(
-        "Whether the same values give other results from run to run.",
-        None,
-        title="Results vary from run to run",
-        usual="unknown",
-    )
+        "Whether the same values give other results from run to run.", None,
+        title="Results vary from run to run", usual="unknown",
+    )  # fmt: skip
     baseline: dict[str, LevelValue] | None = setting(
         "The current configuration, a value for every parameter.", None
     )
@@ -295,9 +280,8 @@ class LookupSettings(StrictModel):
     kind: Literal["lookup"] = setting("What a run executes.")
     table: str = setting(
         "Measured table (CSV) with a column per parameter and `objective`, which is minimised.",
-        title="Path of the table",
-        example="measured.csv",
-    )
+        title="Path of the table", example="measured.csv",
+    )  # fmt: skip
 
 
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:

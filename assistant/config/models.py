@@ -74,10 +74,9 @@ class ObjectiveSettings(StrictModel):
     )
     constraints: list[ConstraintSettings] = setting("Bounds beside the application's own.", [])
     without: list[str] = setting(
-        "Measures whose constraints of the application are left out.",
-        [],
+        "Measures whose constraints of the application are left out.", [],
         title="From the simulation",
-    )
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _one(self) -> "ObjectiveSettings":
@@ -173,17 +172,13 @@ class CostSettings(StrictModel):
         "Price of an hour of a run.", None, title="Price per hour of a run", example="0.5"
     )
     resources: str | None = setting(
-        "Parameter or measure that multiplies the price of an hour.",
-        None,
-        title="Multiply by this parameter or measure",
-        example="nodes",
-    )
+        "Parameter or measure that multiplies the price of an hour.", None,
+        title="Multiply by this parameter or measure", example="nodes",
+    )  # fmt: skip
     measure: str | None = setting(
-        "Measure to use as the cost of a run, instead of a price.",
-        None,
-        title="Or: measure that is the cost",
-        example="energy_j",
-    )
+        "Measure to use as the cost of a run, instead of a price.", None,
+        title="Or: measure that is the cost", example="energy_j",
+    )  # fmt: skip
 
     @property
     def tariff(self) -> Tariff:
@@ -263,12 +258,9 @@ class WarningPolicySettings(StrictModel):
     advised: float = setting("Exploitation level that a warning proposes.", 0.7, ge=0, le=1)
     rule: WarnRule = setting("What warns.", "auto")
     warn_at: float | None = setting(
-        "Probability of a miss from which the forecast warns.",
-        None,
-        gt=0,
-        lt=1,
+        "Probability of a miss from which the forecast warns.", None, gt=0, lt=1,
         usual="that measured for the strategy",
-    )
+    )  # fmt: skip
 
 
 CERTIFICATES = ("authority", "certificate", "key")

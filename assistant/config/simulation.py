@@ -271,11 +271,9 @@ class FuturesSettings(StrictModel):
     knobs: dict[str, BoundedNumber | str] = setting("Options of the fit.", {})
     count: int = setting("Number of futures.", 10, ge=1, le=1000, title="Number")
     duration: DurationS = setting(
-        "Length of each future, in which its jobs are submitted.",
-        7 * 86_400.0,
-        title="Length of each",
-        example="7d",
-    )
+        "Length of each future, in which its jobs are submitted.", 7 * 86_400.0,
+        title="Length of each", example="7d",
+    )  # fmt: skip
     scale: Annotated[float, FACTOR] = setting("Factor on the rate of arrivals.", 1.0)
     seed: Annotated[int, SEED] = setting(
         "Seed of the futures; more futures of a seed begin with those there were.", 0
@@ -284,14 +282,9 @@ class FuturesSettings(StrictModel):
         "How a measure is aggregated over the futures.", "mean", title="Result of a run"
     )
     quantile: float | None = setting(
-        "With `quantile`: so large a share of the futures is no worse.",
-        None,
-        gt=0,
-        le=1,
-        title="Share of futures no worse",
-        example="0.9",
-        usual="0.9",
-    )
+        "With `quantile`: so large a share of the futures is no worse.", None, gt=0, le=1,
+        title="Share of futures no worse", example="0.9", usual="0.9",
+    )  # fmt: skip
     anew: bool = setting("Every run draws futures of its own.", False)
 
     @model_validator(mode="after")
@@ -354,46 +347,36 @@ class SchedulingSettings(StrictModel):
     kind: Literal["scheduling"] = setting("What a run executes.", "scheduling")
     preset: str = setting("The question, which opens parameters.", DEFAULT_PRESET, title="Question")
     log: str | None = setting(
-        "Job log (SWF, also .gz) to simulate.",
-        None,
-        title="Path of the log",
-        example="logs/your.swf.gz",
-        usual="the built-in one",
-    )
+        "Job log (SWF, also .gz) to simulate.", None, title="Path of the log",
+        example="logs/your.swf.gz", usual="the built-in one",
+    )  # fmt: skip
     first: Annotated[int, RUNS] | None = setting(
         "Use only the first N jobs.", None, title="Number of jobs to read"
     )
     procs: int | None = setting(
-        "Processors of the cluster, if the log does not contain them.",
-        None,
-        ge=1,
-        le=10**12,
+        "Processors of the cluster, if the log does not contain them.", None, ge=1, le=10**12,
         title="Processors of the cluster",
-    )
+    )  # fmt: skip
     baseline: BaselineSettings = setting("Current policies of the cluster.", BaselineSettings())
     levels: dict[str, list[LevelValue]] = setting(
         "Levels of your own by parameter; an empty list closes a parameter.", {}
     )
     reading: dict[str, str] = setting("Rules for reading the log, by name.", {})
     small_job_below: DurationS = setting(
-        "Requested time below which a job is small.",
-        3600.0,
-        title="Small jobs request less than",
+        "Requested time below which a job is small.", 3600.0, title="Small jobs request less than",
         example="1h",
-    )
+    )  # fmt: skip
     small_job_wait: DurationS = setting(
         "How long a small job may wait.", 10800.0, title="Longest wait of a small job", example="3h"
     )
     too_wide: Literal["reject", "clip"] = setting(
-        "What becomes of a job that fits no partition.",
-        "reject",
+        "What becomes of a job that fits no partition.", "reject",
         title="A job that fits no partition",
-    )
+    )  # fmt: skip
     overrun: Literal["raise", "kill", "extend"] = setting(
-        "What becomes of a job that outlives its request.",
-        "raise",
+        "What becomes of a job that outlives its request.", "raise",
         title="A job that exceeds its request",
-    )
+    )  # fmt: skip
     grace: DurationS | None = setting(
         "With `kill`: time after its request at which a job is killed.", None
     )

@@ -120,63 +120,46 @@ class SweepSettings(StrictModel):
         "Seed of all random choices of the sweep.", 0, title="Seed of all random choices"
     )
     runs: Annotated[int, RUNS] | None = setting(
-        "Budget of runs.",
-        None,
-        title="Budget of runs",
+        "Budget of runs.", None, title="Budget of runs",
         usual="60, unless a deadline or a cost limit is set",
-    )
+    )  # fmt: skip
     initial: Annotated[int, INITIAL] = setting(
         "First runs, chosen without results.", 10, title="First runs"
     )
     batch: Annotated[int, BATCH] | None = setting(
-        "Suggestions in a batch.",
-        None,
-        title="Suggestions per batch",
+        "Suggestions in a batch.", None, title="Suggestions per batch",
         usual="as many as run at once; for copper 5",
-    )
+    )  # fmt: skip
     workers: Annotated[int, WORKERS] = setting("Runs at once.", 1, title="Runs at once")
     executor: ExecutorSettings | None = setting("Where runs execute.", None)
     environment: EnvironmentSettings = setting(
         "Cores and memory that each run needs.", EnvironmentSettings()
     )
     deadline: DurationS | None = setting(
-        "Deadline of all runs, as time from the start of the command.",
-        None,
-        title="Deadline, from now",
-        usual="none",
-        example="30m",
-    )
+        "Deadline of all runs, as time from the start of the command.", None,
+        title="Deadline, from now", usual="none", example="30m",
+    )  # fmt: skip
     goal: Annotated[float, VALUE] | None = setting(
-        "Target value of the objective; reaching it ends the sweep.",
-        None,
-        title="Goal: value to reach",
-        usual="none",
-    )
+        "Target value of the objective; reaching it ends the sweep.", None,
+        title="Goal: value to reach", usual="none",
+    )  # fmt: skip
     at_goal: AtGoal = setting(
         "What an auto-steered sweep does at the goal.", "stop", title="At the goal"
     )
     keep_going: bool = setting(
-        "Go on although the current configuration, or each of the first 3 runs, fails.",
-        False,
+        "Go on although the current configuration, or each of the first 3 runs, fails.", False,
         title="Keep going although the current configuration, or each of the first 3 runs, fails",
-    )
+    )  # fmt: skip
     run_limit: DurationS | None = setting(
         "Time limit of a single run; a longer run fails. A program of your own is stopped at the "
-        "limit, another application is checked when it ends.",
-        None,
-        title="Run limit",
-        usual="no limit",
-        example="10m",
-    )
+        "limit, another application is checked when it ends.", None, title="Run limit",
+        usual="no limit", example="10m",
+    )  # fmt: skip
     cost: CostSettings | None = setting("Price of a run, and the cost limit.", None)
     exploitation: float | None = setting(
-        "Share of suggestions inside regions of good results, 0 to 1.",
-        None,
-        ge=0,
-        le=1,
-        title="Share inside regions (exploitation)",
-        usual="no split",
-    )
+        "Share of suggestions inside regions of good results, 0 to 1.", None, ge=0, le=1,
+        title="Share inside regions (exploitation)", usual="no split",
+    )  # fmt: skip
     warnings: Literal["accept", "ignore", "wait"] = setting(
         "What an auto-steered sweep does at a warning.", "ignore", title="At a warning"
     )
@@ -198,10 +181,9 @@ class SweepSettings(StrictModel):
     )
     parameters: list[ParameterSettings] = setting("Parameters of a program of your own.", [])
     exclude: list[str] = setting(
-        'Conditions on parameters, such as `"small_procs > 64"`, never proposed.',
-        [],
+        'Conditions on parameters, such as `"small_procs > 64"`, never proposed.', [],
         title="Exclude combinations that meet a condition (one per line)",
-    )
+    )  # fmt: skip
     strategy: Annotated[StrategySettings, OrName()] = setting(
         "The strategy, with its options beside its name; also only its name.", StrategySettings()
     )

@@ -59,7 +59,7 @@ class Binding:
     @property
     def label(self) -> str:
         """Label of the field."""
-        return self.words or self.key.title or self.path
+        return self.words or label(self.path, self.kind)
 
     @property
     def help(self) -> str | None:
@@ -133,6 +133,11 @@ class Binding:
             return value
         is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
         return as_typed(int(value) if is_whole else value)
+
+
+def label(path: str, kind: str = "") -> str:
+    """Return the label of the field of a key; ``kind`` selects the application."""
+    return field_at(SweepSettings, path, kind).title or path
 
 
 class FaultRecorder(Protocol):

@@ -20,9 +20,8 @@ from assistant.cli.experiment_view import (
     stored_session,
 )
 from assistant.cli.options import (
-    APPLICATION_OPTIONS,
     BY_NAME,
-    SLA_OPTIONS,
+    OPTIONS,
     SWEEP_FILE,
     Include,
     Overrides,
@@ -91,11 +90,7 @@ def demo(
     return code
 
 
-@setting_options(
-    *APPLICATION_OPTIONS, "runs", "initial", "batch", "strategy", "option", "also", "seed",
-    "workers", "executor", "cores", "memory", *SLA_OPTIONS[1:], "exploitation", "warnings",
-    "results", "replicates", "name", "on_warning", "on_finish", "on_failure", "hook_timeout",
-)  # fmt: skip
+@setting_options(*OPTIONS)
 def sweep(
     overrides: Overrides,
     file: SweepFile = None,

@@ -299,37 +299,24 @@ SWEEP_BINDINGS = (
     Binding("runs", "runs"),
     Binding("deadline", "deadline"),
     *(replace(binding, attribute=f"terms.{binding.attribute}") for binding in SLA_BINDINGS),
-    Binding("seed", "seed"),
-    Binding("workers", "workers"),
-    Binding("initial", "initial"),
-    Binding("batch", "batch"),
-    Binding("warnings", "warnings"),
+    *(Binding(name, name) for name in ("seed", "workers", "initial", "batch", "warnings")),
     Binding("exploitation", "exploitation", place="share"),
     Binding("exclude", "exclude", lines=True),
 )
-CLUSTER_BINDINGS = (
-    Binding("application.preset", "cluster.preset"),
-    Binding("application.first", "cluster.first"),
-    Binding("application.procs", "cluster.procs"),
-    Binding("application.baseline.order", "cluster.order"),
-    Binding("application.baseline.backfill", "cluster.backfill"),
-    Binding("application.small_job_below", "cluster.small_job_below"),
-    Binding("application.small_job_wait", "cluster.small_job_wait"),
-    Binding("application.too_wide", "cluster.too_wide"),
-    Binding("application.overrun", "cluster.overrun"),
+CLUSTER_BINDINGS = tuple(
+    Binding(f"application.{path}", f"cluster.{path.rpartition('.')[2]}")
+    for path in (
+        "preset", "first", "procs", "baseline.order", "baseline.backfill", "small_job_below",
+        "small_job_wait", "too_wide", "overrun",
+    )
+)  # fmt: skip
+FUTURES_BINDINGS = tuple(
+    Binding(f"application.futures.{name}", f"cluster.futures.{name}", place=f"futures-{name}")
+    for name in ("count", "duration", "aggregate", "quantile")
 )
-FUTURES_BINDINGS = (
-    Binding("application.futures.count", "cluster.futures.count", place="futures-count"),
-    Binding("application.futures.duration", "cluster.futures.duration", place="futures-duration"),
-    Binding(
-        "application.futures.aggregate", "cluster.futures.aggregate", place="futures-aggregate"
-    ),
-    Binding("application.futures.quantile", "cluster.futures.quantile", place="futures-quantile"),
-)
-COMMAND_BINDINGS = (
-    Binding("application.limit", "program.limit", kind="command"),
-    Binding("application.unused", "program.unused", kind="command"),
-    Binding("application.noisy", "program.noisy", kind="command"),
+COMMAND_BINDINGS = tuple(
+    Binding(f"application.{name}", f"program.{name}", kind="command")
+    for name in ("limit", "unused", "noisy")
 )
 FUNCTION_BINDINGS = (Binding("application.noisy", "program.noisy", kind="function"),)
 BINDINGS: Mapping[str, Binding] = {

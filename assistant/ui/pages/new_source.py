@@ -11,6 +11,7 @@ import streamlit as st
 
 from assistant.core.errors import SettingsError
 from assistant.core.files import write_atomically
+from assistant.ui.bindings import label
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages import new_fields
@@ -89,8 +90,8 @@ _SAYS: Mapping[Source, str] = {
     "file": "The file contains the application, levels, objective, budget and strategy.",
 }
 _PATHS: Mapping[Source, tuple[str, str, tuple[str, ...]]] = {
-    "log": ("Path of the log", "logs/your.swf.gz", ("swf", "gz", "txt")),
-    "table": ("Path of the table", "measured.csv", ("csv",)),
+    "log": (label("application.log"), "logs/your.swf.gz", ("swf", "gz", "txt")),
+    "table": (label("application.table", "lookup"), "measured.csv", ("csv",)),
     "file": ("Path of the sweep file", "sweep.toml", ("toml",)),
 }
 _MEASURES: Mapping[Measures, str] = {
@@ -246,7 +247,7 @@ def _reading(form: Form, beside: FieldMessages) -> Form:
 def _command(form: Form, beside: FieldMessages) -> Form:
     program = form.program
     words = new_fields.area(
-        "new-command", "The command", program.words, height=80,
+        "new-command", label("application.command", "command"), program.words, height=80,
         placeholder="./program --size={size} --mode {mode}",
         help="{name} is the level of a parameter, {seed} a number that differs from run to run, "
         "{scratch} an empty folder for the run. Quotes keep spaces together. There is no shell, "
@@ -259,7 +260,7 @@ def _command(form: Form, beside: FieldMessages) -> Form:
     )
     usual = ProgramFields(words=program.words, has_baseline=program.has_baseline)
     with st.expander("More: folder, output, run limit, environment", expanded=program != usual):
-        folder = _folder(program, "Working folder")
+        folder = _folder(program, label("application.cwd", "command"))
         with st.container(horizontal=True):
             measures: Measures = new_fields.choice(
                 "new-measures-how", "Source of the measures", program.measures,
@@ -269,19 +270,31 @@ def _command(form: Form, beside: FieldMessages) -> Form:
             noisy = _varies(program)
         where, stream = program.where, program.stream
         if measures == "file":
-            where = new_fields.text("new-where", "File", where, placeholder="{scratch}/result.json")
+            where = new_fields.text(
+                "new-where",
+                label("application.measures.file", "command"),
+                where,
+                placeholder="{scratch}/result.json",
+            )
         elif measures == "pattern":
             where = new_fields.area(
-                "new-where", "Patterns, one per line", where, height=80,
+                "new-where", label("application.measures.pattern", "command"), where, height=80,
                 placeholder=r"time: (?P<time_ms>[0-9.]+)",
             )  # fmt: skip
-            stream = new_fields.choice("new-stream", "Search in", stream, ["stdout", "stderr"])
+            stream = new_fields.choice(
+                "new-stream",
+                label("application.measures.stream", "command"),
+                stream,
+                ["stdout", "stderr"],
+            )
         form = new_fields.bound(form, "application.limit")
         environment = new_fields.area(
-            "new-environment", "Environment: NAME=value, one per line", program.environment,
+            "new-environment", label("application.env", "command"), program.environment,
             height=80, placeholder="OMP_NUM_THREADS={threads}",
         )  # fmt: skip
-        stdin = new_fields.area("new-stdin", "Standard input", program.stdin, height=80)
+        stdin = new_fields.area(
+            "new-stdin", label("application.stdin", "command"), program.stdin, height=80
+        )
         form = new_fields.bound(form, "application.unused")
     program = replace(
         form.program, words=words, folder=folder, measures=measures, where=where, stream=stream,
@@ -297,12 +310,13 @@ def _other(measures: Measures) -> Measures:
 
 def _function(program: ProgramFields, beside: FieldMessages) -> ProgramFields:
     function = new_fields.text(
-        "new-function", "The function", program.function, placeholder="module:function",
+        "new-function", label("application.function", "function"), program.function,
+        placeholder="module:function",
         help="Each run calls it with one level of every parameter by name, and with seed if it has "
         "that argument. It returns a number, or a mapping of names to numbers.",
     )  # fmt: skip
     beside.at("new-function")
-    folder = _folder(program, "Folder of the module")
+    folder = _folder(program, label("application.folder", "function"))
     return replace(program, function=function, folder=folder, noisy=_varies(program))
 
 
@@ -313,7 +327,7 @@ def _folder(program: ProgramFields, label: str) -> str:
 def _varies(program: ProgramFields) -> bool | None:
     now = next(text for text, noisy in _NOISY.items() if noisy is program.noisy)
     selected = new_fields.choice(
-        "new-noisy", "Results vary from run to run", now, list(_NOISY), width=370,
+        "new-noisy", label("application.noisy", "command"), now, list(_NOISY), width=370,
         help="If they do, the last runs of the budget confirm the best configuration.",
     )  # fmt: skip
     return _NOISY[selected]

@@ -21,6 +21,7 @@ from assistant.core.ports import SystemClock
 from assistant.core.sla import OnWarning
 from assistant.presentation.text.number_format import duration, level, moment, setting
 from assistant.ui import labels
+from assistant.ui.bindings import label
 from assistant.ui.intents import FormFieldError
 from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
@@ -330,7 +331,7 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             name = new_fields.text(
-                f"{key}-name", "Parameter", row.name, placeholder="size", width=200
+                f"{key}-name", label("parameters.name"), row.name, placeholder="size", width=200
             )
             _name_words(key)
             kind = new_fields.choice(f"{key}-kind", "Levels are", row.kind, list(KINDS), width=210)
@@ -338,7 +339,9 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
                 f"{key}-how", "Given as", row.how, list(_HOW), format_func=_HOW.__getitem__,
                 width=130,
             )  # fmt: skip
-            unit = new_fields.text(f"{key}-unit", "Unit", row.unit, placeholder="none", width=110)
+            unit = new_fields.text(
+                f"{key}-unit", label("parameters.unit"), row.unit, placeholder="none", width=110
+            )
             st.button(
                 "Remove", key=f"{key}-remove", icon=":material/delete:",
                 help=f"Remove the parameter {row.name}".strip(),
@@ -356,7 +359,7 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
                 )  # fmt: skip
                 row = replace(row, baseline=baseline)
             description = new_fields.text(
-                f"{key}-description", "Description (optional)", row.description, width=470
+                f"{key}-description", label("parameters.description"), row.description, width=470
             )
         beside.at(f"{key}-baseline")
     return replace(row, description=description)
@@ -373,20 +376,23 @@ def _name_words(key: str) -> None:
 def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
     if row.how == "list":
         level_texts = new_fields.several(
-            f"{key}-levels", "Levels", row.levels, (),
+            f"{key}-levels", label("parameters.levels"), row.levels, (),
             placeholder="type 1, 2, 4 or 1..8 and press Enter",
             are_numbers=KINDS[row.kind][0] == "number",
             help="A range has steps of 1, or as in 0 to 1 by 0.25.",
         )  # fmt: skip
         return replace(row, levels=level_texts)
-    third = "in steps of" if row.how == "steps" else "number"
+    ends = "parameters.range" if row.how == "steps" else "parameters.logarithmic"
+    third = label(f"{ends}.{'step' if row.how == 'steps' else 'count'}")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        low = new_fields.text(f"{key}-low", "from", row.low, width=130)
-        high = new_fields.text(f"{key}-high", "to", row.high, width=130)
+        low = new_fields.text(f"{key}-low", label(f"{ends}.low"), row.low, width=130)
+        high = new_fields.text(f"{key}-high", label(f"{ends}.high"), row.high, width=130)
         step_text = new_fields.text(f"{key}-step", third, row.step, width=130)
         is_integer = row.is_integer
         if row.how == "ratio":
-            is_integer = new_fields.tick(f"{key}-whole", "whole numbers", row.is_integer)
+            is_integer = new_fields.tick(
+                f"{key}-whole", label("parameters.logarithmic.integer"), row.is_integer
+            )
     row = replace(row, low=low, high=high, step=step_text, is_integer=is_integer)
     texts = _texts(row)
     if texts:
@@ -468,7 +474,9 @@ def _objective_fields(
             only = [name for name in names if name != WALL]
             first = only[0] if form.is_own_program and len(only) == 1 else ""
             measure = _measure("new-measure", "Measure", wish.measure or first, names)
-            unit = new_fields.text("new-unit", "Unit", wish.unit, placeholder="default", width=130)
+            unit = new_fields.text(
+                "new-unit", label("objective.unit"), wish.unit, placeholder="default", width=130
+            )
             wish = replace(wish, measure=measure, unit=unit)
     beside.at("new-measure")
     if form.is_own_program and not names:
@@ -478,9 +486,10 @@ def _objective_fields(
         )
     with st.expander("Second measure: find the trade-offs of both"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            second = _measure("new-second", "Second measure", wish.second, names)
+            second = _measure("new-second", label("objective.second"), wish.second, names)
             second_direction = new_fields.choice(
-                "new-second-direction", "Direction", wish.second_direction, list(_GOALS),
+                "new-second-direction", label("objective.second_goal"), wish.second_direction,
+                list(_GOALS),
                 format_func=_GOALS.__getitem__, width=240,
             )  # fmt: skip
         beside.at("new-second")
@@ -508,7 +517,7 @@ def _constraints(
             constraint.measure: str(constraint) for constraint in application_objective.constraints
         }
         active = new_fields.several(
-            "new-own-constraints", "From the simulation",
+            "new-own-constraints", label("objective.without"),
             [name for name in labels if name not in wish.without], list(labels),
             format_func=lambda name: labels.get(name, name),
             placeholder="none",
@@ -527,18 +536,32 @@ def _constraints(
 def _bound(bound: ConstraintField, beside: FieldMessages, names: list[str]) -> ConstraintField:
     key = f"new-c{bound.uid}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        measure = _measure(f"{key}-measure", "Measure", bound.measure, names, width=230)
-        low = new_fields.text(f"{key}-low", "at least", bound.at_least, width=120)
-        high = new_fields.text(f"{key}-high", "at most", bound.at_most, width=120)
-        label = new_fields.text(
-            f"{key}-label", "Label", bound.label, placeholder="optional", width=200
+        measure = _measure(
+            f"{key}-measure",
+            label("objective.constraints.measure"),
+            bound.measure,
+            names,
+            width=230,
+        )
+        low = new_fields.text(
+            f"{key}-low", label("objective.constraints.at_least"), bound.at_least, width=120
+        )
+        high = new_fields.text(
+            f"{key}-high", label("objective.constraints.at_most"), bound.at_most, width=120
+        )
+        name = new_fields.text(
+            f"{key}-label",
+            label("objective.constraints.label"),
+            bound.label,
+            placeholder="optional",
+            width=200,
         )
         st.button(
             "Remove", key=f"{key}-remove", icon=":material/delete:",
             on_click=new_fields.change_form, args=(partial(Form.without_bound, uid=bound.uid),),
         )  # fmt: skip
     beside.at(key)
-    return replace(bound, measure=measure, at_least=low, at_most=high, label=label)
+    return replace(bound, measure=measure, at_least=low, at_most=high, label=name)
 
 
 def _sla_fields(form: Form, beside: FieldMessages) -> Form:
@@ -643,7 +666,7 @@ def file_section(form: Form, beside: FieldMessages, preview: Outline) -> Form:
     """Draw the name field and the sweep file, and return the changed form."""
     if form.source != "file":
         name = new_fields.text(
-            "new-name", "Name of the experiment", form.name, placeholder=form.full_name, width=370
+            "new-name", label("name"), form.name, placeholder=form.full_name, width=370
         )
         form = replace(form, name=name)
         beside.at("new-name")

@@ -337,11 +337,6 @@ def check_bounds(place: str, table: Mapping[str, Any]) -> None:
         raise FormFieldError(place, f"No value is at least {low:g} and at most {high:g}.")
 
 
-def first_fault(faults: Sequence[FormFault]) -> FormFieldError | None:
-    """Return the first field error as a FormFieldError, or None if there is none."""
-    return FormFieldError(faults[0].place, faults[0].text) if faults else None
-
-
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+", re.ASCII)
 _FORM_KEYS = frozenset((
     *(path.partition(".")[0] for path in BINDINGS),
