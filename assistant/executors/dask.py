@@ -261,10 +261,7 @@ class DaskWorkerJobs:
         except ExecutorError:
             going = None
         if going is None:
-            _warn(
-                "Slurm does not answer, so its jobs of this sweep may not be cancelled yet; their "
-                "workers end by themselves, and the next sweep in the same folder cancels the rest"
-            )
+            _log.warning(jobs.NOT_CANCELLED)
         self._folder.release(tidy=going is not None)
 
     def _arguments(self, job_id: str) -> list[str]:

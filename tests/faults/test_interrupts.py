@@ -318,3 +318,27 @@ def test_the_script_of_the_page_continues_after_its_time_limit(
     assert until(is_over)
     Path("sweeps.backup").rename("store.db")
     assert states() == [RunState.COMPLETED] * 6, Path("said.txt").read_text()
+
+
+def test_a_service_and_its_worker_end_when_their_terminal_is_closed(mark: str) -> None:
+    command = [sys.executable, "-m", "assistant.cli"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def started(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*command, *arguments, "--store", "store.db"], env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    with started("serve", "--port", "0", "--log-level", "debug") as serve:
+        lines = iter(serve.stderr or ())
+        assert next(lines).startswith("Serving")
+        with started("work") as work:
+            assert any("/v1/leases" in line for line in lines)  # the worker has begun
+            work.send_signal(signal.SIGHUP)
+            printed, errors = work.communicate(timeout=WITHIN_S)
+        serve.send_signal(signal.SIGHUP)
+        errors += "".join(lines)
+        assert serve.wait(WITHIN_S) == 0, errors
+    assert (work.returncode, printed) == (0, "0 results sent.\n"), errors
+    assert "Traceback" not in errors
