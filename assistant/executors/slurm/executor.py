@@ -27,7 +27,7 @@ from assistant.core.ports import (
     ExecutionResult,
     ReportListener,
 )
-from assistant.executors.dask import make_certificates
+from assistant.executors.dask_clusters import make_certificates
 from assistant.executors.slurm import jobs
 from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.jobs import PilotFolder, SlurmJob, leftover_folders, remove_folder
