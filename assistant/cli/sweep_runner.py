@@ -106,10 +106,7 @@ def run_external_sweep(
     is_new = experiment.auto_steering is None
     if is_new:
         session.submit_baseline()
-    configurations = {run.configuration for run in experiment.runs}
-    for values in first_runs:
-        if experiment.space.from_values(values) not in configurations:
-            session.include(values)
+    _include(session, first_runs)
     if is_new:
         session.set_auto_steering(AutoSteering(settings.batch, settings.initial, settings.warnings))
     session.start()
@@ -128,6 +125,14 @@ def run_external_sweep(
     except KeyboardInterrupt:
         session.pause()
         raise
+
+
+def _include(session: Session | RemoteSession, first_runs: Sequence[Mapping[str, Level]]) -> None:
+    """Submit the first runs whose configurations were not submitted yet."""
+    for values in first_runs:
+        submitted = {run.configuration for run in session.experiment.runs}
+        if session.experiment.space.from_values(values) not in submitted:
+            session.include(values)
 
 
 def _interrupted(session: ExperimentQueries, path: Path, error: KeyboardInterrupt) -> int:
@@ -287,10 +292,7 @@ def _run(
         past, replicates = past_results(built), built.settings.replicates
         take_in(session, past, replicates=replicates, quiet=quiet)
         session.submit_baseline()
-        for values in first_runs:
-            submitted = {run.configuration for run in session.experiment.runs}
-            if session.experiment.space.from_values(values) not in submitted:
-                session.include(values)
+        _include(session, first_runs)
         ended = auto_steer(
             session, executor, how, on_change=view.on_change, on_warning=view.on_warning
         )

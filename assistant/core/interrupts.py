@@ -30,6 +30,12 @@ class Interrupted(KeyboardInterrupt):
         super().__init__("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
 
 
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Return the `STOP_SIGNALS`, without a SIGHUP that this process was started to ignore."""
+    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
+    return tuple(n for n in STOP_SIGNALS if not (is_kept and n == signal.SIGHUP))
+
+
 def raise_on_stop_signals() -> None:
     """Let each of the `STOP_SIGNALS` raise `Interrupted`; call it in the main thread.
 

@@ -22,7 +22,15 @@ Json = dict[str, Any]
 INTRODUCTION = (
     "Generated from the service itself: `python -m assistant.service.reference`. The same as an "
     "OpenAPI document is [openapi.json](../openapi.json).\n\n"
-    "Tokens are sent as `Authorization: Bearer TOKEN`. A refusal is a problem document (RFC 9457) "
+    "Tokens are sent as `Authorization: Bearer TOKEN`. The examples have theirs in the variable "
+    "`COPPERLINE_TOKEN`, from which `copperline work --url` reads it too. A body is JSON and needs "
+    "`Content-Type: application/json`; with another type it is refused (415).\n\n"
+    "```sh\n"
+    'curl -H "Authorization: Bearer $COPPERLINE_TOKEN" http://127.0.0.1:8765/v1/caller\n'
+    'curl -H "Authorization: Bearer $COPPERLINE_TOKEN" -H "Content-Type: application/json" \\\n'
+    '     -d \'{"worker": "mine"}\' http://127.0.0.1:8765/v1/leases\n'
+    "```\n\n"
+    "A refusal is a problem document (RFC 9457) "
     "with a sentence in `detail` and a way out in `hint`. A repeated request with the same "
     "`Idempotency-Key` has no second effect. A decision with `If-Match` is refused (412) if the "
     "experiment has another version.\n\n"

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from assistant.core.errors import ServiceError
+from assistant.core.interrupts import stop_signals
 from assistant.service.middleware import MAX_HEAD_BYTES, SAFE_HEADERS
 from assistant.service.observability import LogRelay, ServiceLog, python_logger
 from assistant.service.problems import MEDIA_TYPE, Problem
@@ -333,8 +334,7 @@ class HttpServer:
             self._drain.begin()
 
         before = {
-            signal_number: signal.signal(signal_number, end)
-            for signal_number in (signal.SIGINT, signal.SIGTERM)
+            signal_number: signal.signal(signal_number, end) for signal_number in stop_signals()
         }
         try:
             yield

@@ -18,7 +18,7 @@ import pytest
 from assistant.cli.main import run
 from assistant.core.errors import ExecutorError, SettingsError
 from assistant.core.ports import Environment, ExecutionRequest
-from assistant.executors import dask
+from assistant.executors import dask_clusters
 from assistant.executors.dask import DaskExecutor
 from assistant.executors.spec import BatchSystem
 from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
@@ -31,7 +31,7 @@ BOX = Environment(cores=2, memory_bytes=512 * 2**20)
 
 @pytest.fixture(autouse=True)
 def _asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask, "LOOK_S", 1.0)
+    monkeypatch.setattr(dask_clusters, "LOOK_S", 1.0)
 
 
 def batch_in(folder: Path, **changes: object) -> BatchSystem:
@@ -140,8 +140,8 @@ def test_what_slurm_would_never_start_is_refused_in_its_words(
 def test_jobs_that_end_before_a_run_came_back_are_not_sent_for_ever(
     slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask, "version", lambda name: "0.0.1")
-    monkeypatch.setattr(dask, "LOOK_S", 0.2)
+    monkeypatch.setattr(dask_clusters, "version", lambda name: "0.0.1")
+    monkeypatch.setattr(dask_clusters, "LOOK_S", 0.2)
     application = Counted(lines=str(tmp_path / "lines.txt"))
     with DaskExecutor(application, 1, batch=batch_in(tmp_path)) as executor:
         executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))

@@ -17,7 +17,8 @@ from assistant.config.sweep_file import check_settings, read_settings
 from assistant.core.errors import ExecutorError
 from assistant.core.ports import ExecutionRequest
 from assistant.executors import dask, make_executor
-from assistant.executors.dask import DaskExecutor, LocalDaskWorkers, make_certificates
+from assistant.executors.dask import DaskExecutor
+from assistant.executors.dask_clusters import LocalDaskWorkers, make_certificates
 from assistant.executors.spec import ExecutorSpec, TlsCertificates
 from tests.assistant.examples import Bowl
 

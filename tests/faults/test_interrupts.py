@@ -27,6 +27,7 @@ from strategies import Level
 from tests.assistant.examples import Bowl, Climb
 from tests.assistant.programs import alive, linux, until
 from tests.faults.test_dask import Cluster
+from tests.slurm_cluster import SlurmCluster
 
 pytestmark = pytest.mark.faults
 
@@ -282,3 +283,62 @@ def test_what_dask_has_lost_is_said_at_once(
         assert process.wait(WITHIN_S) == 130
     assert time.monotonic() - began_s < WITHIN_S
     assert until(lambda: is_gone(request, "dask", process.pid, mark))
+
+
+@pytest.mark.slurm
+def test_the_script_of_the_page_continues_after_its_time_limit(
+    slurm: SlurmCluster, repository: Path, mark: str
+) -> None:
+    page = (repository / "docs" / "howto" / "clusters.md").read_text()
+    (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.DOTALL)
+    tools = Path("bin")
+    tools.mkdir()
+    (tools / "copperline").write_text(f'#!/bin/sh\nexec {sys.executable} -m assistant.cli "$@"\n')
+    (tools / "copperline").chmod(0o700)
+    setting = f"export PATH={tools.absolute()}:$PATH PYTHONPATH={os.pathsep.join(sys.path)}\n"
+    script = script.replace("--cpus-per-task=16", "--cpus-per-task=2")
+    Path("sweep.sh").write_text(script.replace("export COPPERLINE", f"{setting}export COPPERLINE"))
+
+    def submitted() -> str:
+        return slurm.ask("sbatch", "--parsable", "--output=said.txt", "sweep.sh").strip()
+
+    def is_over() -> bool:
+        return not slurm.ask("squeue", "--noheader").strip()
+
+    job, begun = submitted(), Path("begun.txt")
+    assert until(lambda: begun.exists() and len(begun.read_text().split()) == 2)
+    slurm.ask("scancel", "--batch", "--signal=TERM", job)  # as --signal=B:TERM@120
+    assert until(is_over), Path("said.txt").read_text()
+    said = Path("said.txt").read_text()
+    assert "Interrupted by SIGTERM after 0 of 6 submitted runs" in said
+    assert not alive(mark)
+    assert Path("sweeps.backup").exists()
+    Path("go").touch()
+    submitted()
+    assert until(is_over)
+    Path("sweeps.backup").rename("store.db")
+    assert states() == [RunState.COMPLETED] * 6, Path("said.txt").read_text()
+
+
+def test_a_service_and_its_worker_end_when_their_terminal_is_closed(mark: str) -> None:
+    command = [sys.executable, "-m", "assistant.cli"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def started(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*command, *arguments, "--store", "store.db"], env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    with started("serve", "--port", "0", "--log-level", "debug") as serve:
+        lines = iter(serve.stderr or ())
+        assert next(lines).startswith("Serving")
+        with started("work") as work:
+            assert any("/v1/leases" in line for line in lines)  # the worker has begun
+            work.send_signal(signal.SIGHUP)
+            printed, errors = work.communicate(timeout=WITHIN_S)
+        serve.send_signal(signal.SIGHUP)
+        errors += "".join(lines)
+        assert serve.wait(WITHIN_S) == 0, errors
+    assert (work.returncode, printed) == (0, "0 results sent.\n"), errors
+    assert "Traceback" not in errors

@@ -45,6 +45,7 @@ from assistant.core.errors import (
     SettingsError,
 )
 from assistant.core.events import ExperimentOpened, has_external_client
+from assistant.core.interrupts import stop_signals
 from assistant.core.ports import Executor, RunLease
 from assistant.executors import make_executor
 from assistant.service.experiment_service import SAFE_APPLICATIONS, ExperimentService
@@ -413,7 +414,7 @@ def work(
             ended.set()
         ended.wait(seconds)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stop_signals():
         signal.signal(number, end)
     main = threading.get_ident()
     worker = Worker(

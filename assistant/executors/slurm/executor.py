@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from assistant.core.errors import AssistantError, ExecutorError, SettingsError
+from assistant.core.interrupts import uninterrupted
 from assistant.core.objective import Measure
 from assistant.core.ports import (
     Application,
@@ -26,7 +27,7 @@ from assistant.core.ports import (
     ExecutionResult,
     ReportListener,
 )
-from assistant.executors.dask import make_certificates
+from assistant.executors.dask_clusters import make_certificates
 from assistant.executors.slurm import jobs
 from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.jobs import PilotFolder, SlurmJob, leftover_folders, remove_folder
@@ -418,8 +419,11 @@ class SlurmExecutor:
 
     def close(self) -> None:
         """Revoke all tickets, which ends the Slurm jobs, and remove the shared folder."""
-        if self._closing.is_set():
-            return
+        with uninterrupted():
+            if not self._closing.is_set():
+                self._close()
+
+    def _close(self) -> None:
         self._closing.set()
         self._work_to_do.set()
         self._dispatcher.end()
@@ -431,6 +435,8 @@ class SlurmExecutor:
             until_s = time.monotonic() + ENDING_S
             _answered(lambda: self._end_all(mine, until_s), CLOSE_S)
             is_tidy = True
+        if not is_tidy:
+            _log.warning(jobs.NOT_CANCELLED)
         self._server.close()
         self._folder.release(tidy=is_tidy)
 

@@ -24,6 +24,11 @@ from assistant.executors.spec import BatchSystem
 
 COMMAND_S = 30.0
 
+NOT_CANCELLED = (
+    "Slurm does not answer, so the jobs of this sweep may not be cancelled yet; started ones end "
+    "by themselves, and the next sweep in the same folder cancels the rest"
+)
+
 PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo")
 
 KEPT = (

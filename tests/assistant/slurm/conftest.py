@@ -6,7 +6,7 @@ import pytest
 
 from assistant import Measure
 from assistant.core.ports import ExecutionResult
-from assistant.executors.dask import make_certificates
+from assistant.executors.dask_clusters import make_certificates
 from assistant.executors.slurm import dispatcher
 from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.protocol import about

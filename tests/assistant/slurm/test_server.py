@@ -12,7 +12,7 @@ import pytest
 from assistant.core.errors import AccessDeniedError, LeaseLostError, ServiceError, SettingsError
 from assistant.core.ports import ExecutionRequest
 from assistant.core.run import RunOutput
-from assistant.executors.dask import make_certificates
+from assistant.executors.dask_clusters import make_certificates
 from assistant.executors.slurm import server
 from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.protocol import ABOUT, PilotTicket, about_as_header
