@@ -13,6 +13,7 @@ CLOUDS = "docs/explanation/cloud-workloads.md"
 PLACING = "docs/explanation/placement.md"
 PLATFORM, AIOPS = "docs/howto/ai-platform.md", "docs/explanation/ai-platform.md"
 SERVICE = "docs/explanation/service.md"
+PAST_ONE = "docs/explanation/past-one-machine.md"
 FLEETS, ANALYSTS = "docs/howto/gpu-fleet.md", "docs/howto/analysts.md"
 EFFECTS_PAGE, START_PAGE = "docs/howto/effects.md", "docs/howto/explain-a-start.md"
 LOG_TUTORIAL, TESTBED = "docs/tutorial/job-log.md", "docs/reference/applications.md"
@@ -21,6 +22,7 @@ PAPER = "docs/explanation/paper.md"
 FIT = Command("benchmarks.aiops --part fit", "quick")
 FLEET = Command("assistant.cli sweep placement --runs 60 --json", "quick")
 LUBLIN = Command("benchmarks.workloads --part lublin", "quick")
+CARRIED = Command("benchmarks.service_model", "quick")
 QUALITY = Command("benchmarks.policies --logs {data}/swf --part quality", "quick")
 RULES = Command("benchmarks.workloads --part rules", "quick")
 SLURM = Command("benchmarks.slurm_fidelity --run {data}/slurm_runs", "quick")
@@ -210,6 +212,15 @@ CLAIMS: tuple[Claim, ...] = (
     Sentence(SERVICE, r"takes at most ([\d.]+) times as long as Optuna's .*? at most ([\d.]+) "
              r"times as long as Optuna's importances, a suggestion at most ([\d.]+) times", BIG,
              BIG_OVER_OPTUNA, "at most"),
+    Table(PAST_ONE, "| measured on", CARRIED),
+    Table(PAST_ONE, "| request | a second", CARRIED),
+    Table(PAST_ONE, "| 1,000 runs in the store", CARRIED),
+    Table(PAST_ONE, "| held out | figures", CARRIED),
+    Table(PAST_ONE, "| core busy | formula", CARRIED),
+    Table(PAST_ONE, "| runs of | workers of a core", CARRIED),
+    Table(PAST_ONE, "| runs of | workers | core busy", CARRIED, keys=2),
+    Sentence(PAST_ONE, r"stores (\d+) million events a day", CARRIED,
+             named("limits: events a day", times=1e-6)),
     Sentence(PLATFORM, r"Parameters \((7,\d+) combinations\)", None, platform_size),
     Sentence(PLATFORM, r"found (\d+) a day against ([\d,]+) of .*? training for (\d+), compute for "
              r"(\d+), `potential`, ([\d.]+), (\d+) days", OPERATIONS, platform_found),

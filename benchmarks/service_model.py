@@ -23,9 +23,10 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
-from assistant.client.worker import BEAT_S, IDLE_S, LEASE_S, REPORT_S
+from assistant.client.worker import LEASE_S
 from assistant.core.errors import AssistantError
 from assistant.service.server import ConnectionLimits
+from assistant.session.execution_loop import BEAT_S, IDLE_S, REPORT_S
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.service_capacity import KINDS, RUN_S
 from benchmarks.service_simulation import (
@@ -162,8 +163,9 @@ def fitted(measured: Measured, few: Sequence[int] = FEW) -> ServiceCosts:
 
     * processor times: of the service and, inside of the store's lock, of the queue by itself;
     * disk: what the queue's wait for a result is longer than its processor time, as stretched by
-      the machine's other work as that of the other kinds;
-    * cores: processor seconds a second with the most clients of ``few``, who never pause;
+      the machine's other work as that of the other kinds, and no more than the results a second
+      of ``few`` clients leave for it;
+    * cores: processor seconds a second at the highest rate of ``few`` clients, who never pause;
     * delay: what is left of the time between two answers of a single client.
     """
     known = [n for n in few if n in measured.clients] or list(few)
@@ -178,14 +180,16 @@ def fitted(measured: Measured, few: Sequence[int] = FEW) -> ServiceCosts:
         (_store(measured, ON_DISK, "wall_ms") - stretched * _store(measured, ON_DISK, "cpu_ms"))
         / 1e3,
     )
-    cores = median(measured.at(k, known[-1], "per_s") * cpu_s[k] for k in others)
+    most = {k: max(measured.at(k, n, "per_s") for n in known) for k in KINDS}
+    cores = median(most[k] * cpu_s[k] for k in others)
+    store_s = {k: min(_store(measured, k, "cpu_ms") / 1e3, cpu_s[k]) for k in KINDS}
+    disk_s = min(disk_s, max(0.0, 1 / most[ON_DISK] - store_s[ON_DISK] / cores))
     kinds = {}
     for kind in KINDS:
-        store_s = min(_store(measured, kind, "cpu_ms") / 1e3, cpu_s[kind])
         disk = disk_s if kind == ON_DISK else 0.0
         alone_s = 1 / measured.at(kind, known[0], "per_s")
         delay_s = max(0.0, alone_s - cpu_s[kind] / cores - disk - client_s)
-        kinds[kind] = RequestCost(cpu_s[kind] - store_s, store_s, disk, delay_s)
+        kinds[kind] = RequestCost(cpu_s[kind] - store_s[kind], store_s[kind], disk, delay_s)
     return ServiceCosts(kinds, max(0.0, measured("view", "cpu_ms")) / 1e3, cores, client_s)
 
 

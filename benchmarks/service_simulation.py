@@ -28,8 +28,9 @@ from typing import Any
 import simpy
 
 from assistant.client.api import FIRST_PAUSE_S, TRIES
-from assistant.client.worker import BEAT_S, IDLE_S, LEASE_S, REPORT_S
+from assistant.client.worker import LEASE_S
 from assistant.service.dependencies import VIEW_THREADS, WORK_THREADS
+from assistant.session.execution_loop import BEAT_S, IDLE_S, REPORT_S
 
 LOOK_S = 1.0
 """Seconds between two looks of a viewer."""
