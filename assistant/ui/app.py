@@ -37,11 +37,28 @@ _STYLE = """<style>
     flex-wrap: wrap; }
   [data-testid=stMainBlockContainer] [data-testid=stColumn] { min-width: min(16rem, 100%); }
 }
+@media (max-width: 1000px) {
+  [data-testid=stMetric] { padding: 0.4rem 0.6rem; }
+  [data-testid=stMetric] > * { padding: 0; }
+  [data-testid=stMetricValue] { font-size: 1.15rem; }
+  [data-testid=stMetricDelta] { font-size: 0.75rem; }
+  [data-testid=stMetricValue] *, [data-testid=stMetricDelta] * { white-space: normal; }
+}
+@media (max-width: 640px) {
+  [data-testid=stMainBlockContainer] [data-testid=stVerticalBlock] { gap: 0.7rem; }
+  [data-testid=stMainBlockContainer] [data-testid=stHorizontalBlock] { row-gap: 0.5rem; }
+  [data-testid=stColumn]:has([class*=st-key-later-]),
+  [data-testid=stLayoutWrapper]:has(> [class*=st-key-later-]) { order: 1; }
+}
 @media print {
   [data-testid=stSidebar], [data-testid=stHeader], button { display: none !important; }
 }
 </style>"""
-"""Less space above a page, columns that wrap beside an open menu, and no buttons on paper."""
+"""Less space above a page, columns that wrap beside an open menu, and no buttons on paper.
+
+On a phone tiles are small, and a container with a key ``later-...`` follows those beside it: the
+first chart is on the first screen.
+"""
 _Draw = Callable[[ExperimentViewModel, Experiment], Intent | None]
 
 

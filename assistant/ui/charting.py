@@ -4,17 +4,21 @@ The charts themselves are shared with the report. They are saved as this machine
 white, without a network; Streamlit's own toolbar saves what the screen shows as PNG.
 """
 
+import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import streamlit as st
 
-from assistant.presentation.charts.palette import GROUND, TEXT
+from assistant.presentation.charts.palette import GROUND, INK, TEXT
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.html import drawing
 
 _DARK_GROUND = "#171614"  # Background of the dark theme
 _DARK_TEXT = "#9aa5b1"  # Lighter than `TEXT`, which is hard to read on it
+_LEAST_CONTRAST = 3.0  # Of a mark to its ground (WCAG 2.1, 1.4.11)
+_LEAST_SHADE = 0.38  # Share of viridis below which its colours are too dark for lines on the ground
 _DRAWN = "charts-drawn"
 _LONGEST_NAME = 80
 
@@ -54,15 +58,46 @@ def saveable(spec: Spec) -> Spec:
 
 
 def _lighter(part: Any) -> Any:
-    """Return a part of a chart with lighter texts; its data are not searched."""
+    """Return a part of a chart with lighter texts and marks; its data are not searched."""
     if isinstance(part, dict):
-        return {
-            key: value if key in ("data", "datasets") else _lighter(value)
-            for key, value in part.items()
-        }
+        same = {key: value for key, value in part.items() if key in ("data", "datasets")}
+        lighter = {key: _lighter(value) for key, value in part.items() if key not in same}
+        if "extent" in part:
+            lighter["extent"] = [max(_LEAST_SHADE, part["extent"][0]), part["extent"][1]]
+        return {**same, **lighter}
     if isinstance(part, list):
         return [_lighter(value) for value in part]
-    return _DARK_TEXT if part == TEXT else part
+    if part == TEXT:
+        return _DARK_TEXT
+    is_colour = isinstance(part, str) and re.fullmatch("#[0-9a-f]{6}", part) and part != INK
+    return visible(part) if is_colour else part
+
+
+@cache
+def visible(colour: str) -> str:
+    """Return a colour that stands out from the dark ground: itself, or a lighter one.
+
+    >>> visible("#e69f00"), visible("#46327e")
+    ('#e69f00', '#6b5b98')
+    """
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    for percent in range(100):
+        mixed = [round(part + (255 - part) * percent / 100) for part in parts]
+        if (_luminance(mixed) + 0.05) / (_GROUND_LUMINANCE + 0.05) >= _LEAST_CONTRAST:
+            return "#" + "".join(f"{part:02x}" for part in mixed)
+    return "#ffffff"
+
+
+def _luminance(parts: list[int]) -> float:
+    """Return the relative luminance of red, green and blue, each 0 to 255 (WCAG 2.1)."""
+    linear = (
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+        for share in (part / 255 for part in parts)
+    )
+    return sum(w * part for w, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+_GROUND_LUMINANCE = _luminance([int(_DARK_GROUND[i : i + 2], 16) for i in (1, 3, 5)])
 
 
 def chart_name(spec: Spec) -> str:

@@ -421,3 +421,35 @@ def test_a_warning_is_answered_on_a_phone_and_every_page_fits(
         person.menu("New", "new")
         page.get_by_role("heading", name="New experiment").wait_for()
         fits(person)
+
+
+@pytest.mark.soak
+def test_the_first_chart_is_on_the_first_screen_of_a_phone_and_legends_are_whole(
+    up: KeptUp, store: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "cluster.swf"
+    write_swf(default_workload(3, 200), log)
+    opened = open_from(Form("log", str(log), runs=20, seed=3), store)
+    opened.session.submit(opened.session.initial_evaluation(8))
+    opened.session.run_queued(SerialExecutor(opened.application))
+    measured = bowl(tmp_path, store, 12)
+    measured.suggest(4)
+    names = ("overview", "what-if", "space", "effects", "run")
+    addresses = [f"/{name}?e={i}" for i in (opened.session.id, measured.id) for name in names]
+    ends = (
+        "[...document.querySelectorAll('.role-legend')].map(e => e.getBoundingClientRect().right)"
+    )
+    with looking(up) as screen:
+        person = screen()
+        person.page.set_viewport_size(PHONE)
+        begins, legends = dict[str, float](), dict[str, list[float]]()
+        for address in (*addresses[:-1], "/workload"):
+            person.goto(address)
+            fits(person)
+            chart = person.page.get_by_test_id("stVegaLiteChart").first.bounding_box()
+            begins[address] = chart["y"]
+            legends[address] = person.page.evaluate(ends)
+    assert {at: y for at, y in begins.items() if y >= PHONE["height"]} == {}
+    assert sum(map(len, legends.values())) > 5
+    clipped = {at: max(all_, default=0.0) for at, all_ in legends.items()}
+    assert {at: x for at, x in clipped.items() if x > PHONE["width"]} == {}

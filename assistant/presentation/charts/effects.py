@@ -335,6 +335,7 @@ def strength_matrix(main: Sequence[TermShare], pairs: Sequence[TermShare]) -> Sp
     tips = [{"field": name, "title": title or name} for name, title in titles.items()]
     return {
         **frame(420, max(36 * len(names), 72)),
+        "padding": {"left": 5, "top": 5, "bottom": 5, "right": 45 if slant(names) else 5},
         "description": "shares of the variation, by parameter and pair",
         "data": {"values": rows},
         "encoding": {"x": across, "y": down},

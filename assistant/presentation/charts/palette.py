@@ -28,7 +28,7 @@ RAISES, LOWERS = SERIES[5], SERIES[0]
 DOMINATED = "#b8c0c8"
 VALUE_SCHEME = "viridis"
 """Scheme of values; its dark end is the better one."""
-LEGEND_COLUMNS: dict[str, str] = {"expr": "width < 320 ? 1 : width < 600 ? 2 : 0"}
+LEGEND_COLUMNS: dict[str, str] = {"expr": "width < 400 ? 1 : width < 600 ? 2 : 0"}
 """Columns of a legend of few entries above a chart: all in one row (0) where they fit."""
 
 GROUND: dict[str, str] = {"name": "ground", "value": "#ffffff"}

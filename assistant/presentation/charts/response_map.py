@@ -199,6 +199,13 @@ _OF_RUNS: tuple[Kind, ...] = (
 _WIDE, _TALL, _MOST_STEP = 890, 420, 34  # space for a map with labels beside a list of pages
 _NARROW, _SPARSE = 8, 10
 _LABELS: Spec = {"labelExpr": "datum.label == 'baseline' ? 'current' : datum.label"}
+_PHONE = "windowSize()[0] < 640"  # False where there is no window
+_COLUMNS: Spec = {"expr": f"{_PHONE} ? 2 : 6"}
+_BELOW_EACH_OTHER: Spec = {
+    **CONFIG["legend"],
+    "layout": {"top": {"direction": {"signal": f"{_PHONE} ? 'vertical' : 'horizontal'"}}},
+}
+"""Legends of a chart, that stand beside each other where the window is wide enough."""
 _BLANK, _SHUT = f"{MUTED}26", f"{MUTED}73"
 
 
@@ -329,7 +336,7 @@ def response_map(
     ]
     return {
         **HEAD,
-        "config": {**CONFIG, "aria": False},
+        "config": {**CONFIG, "aria": False, "legend": _BELOW_EACH_OTHER},
         "usermeta": {"embedOptions": {"renderer": "canvas" if columns * rows > 500 else "svg"}},
         "description": "map of the configurations",
         "autosize": "pad",  # the size is that of the cells, without labels
@@ -450,7 +457,7 @@ def _drawn_marks(
         kinds = [kind for kind in group if kind in present]
         shape = nominal(
             "kind", kinds, [_SHAPES[kind] for kind in kinds],
-            legend={"symbolSize": 120 if group is _ABOVE else 100, "columns": 6, **_LABELS},
+            legend={"symbolSize": 120 if group is _ABOVE else 100, "columns": _COLUMNS, **_LABELS},
         )  # fmt: skip
         if kinds:
             layers.append(
@@ -588,7 +595,7 @@ def parallel(
         **HEAD,
         "description": f"runs on parallel axes, {title}",
         "padding": {"left": 16, "right": 5, "top": 5, "bottom": 5},
-        "config": {**CONFIG, "aria": False},
+        "config": {**CONFIG, "aria": False, "legend": _BELOW_EACH_OTHER},
         "width": 900,
         "height": 300,
         "params": [{"name": "N", "value": names}, GROUND],

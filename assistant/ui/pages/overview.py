@@ -34,12 +34,6 @@ _NARROW_TILES = f"""<style>
 @media (max-width: 1000px) {{
   .st-key-{_TILES} {{ flex-wrap: nowrap; gap: 0.5rem; }}
   .st-key-{_TILES} > div {{ min-width: 0 !important; flex: 1 1 0 !important; }}
-  .st-key-{_TILES} [data-testid=stMetric] {{ padding: 0.4rem 0.6rem; }}
-  .st-key-{_TILES} [data-testid=stMetric] > * {{ padding: 0; }}
-  .st-key-{_TILES} [data-testid=stMetricValue] {{ font-size: 1.15rem; }}
-  .st-key-{_TILES} [data-testid=stMetricValue] * {{ white-space: normal; }}
-  .st-key-{_TILES} [data-testid=stMetricDelta] {{ font-size: 0.75rem; }}
-  .st-key-{_TILES} [data-testid=stMetricDelta] * {{ white-space: normal; }}
 }}
 </style>"""
 """Style that keeps the tiles in one row on a phone, so that the first chart is on its screen."""

@@ -171,7 +171,8 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     run, other = _choice(experiment)
     _state(view_model, experiment, run)
     intent = _wishes(view_model, experiment, run) or stop_section(view_model, run)
-    left, right = st.columns(2)
+    with st.container(key="later-run"):
+        left, right = st.columns(2)
     with left:
         st.markdown("**Levels**")
         st.dataframe(
@@ -373,9 +374,10 @@ def _wishes(view_model: ExperimentView, experiment: Experiment, run: Run) -> Int
             if has_failed
             else "Run the same configuration with another seed. The best is chosen by the mean.",
         )  # fmt: skip
-    if not repeats:
-        st.caption("Results do not vary: the same configuration gives the same result.")
-    _repeat_words(experiment, run)
+    with st.container(key=f"later-repeats-{run.id}"):
+        if not repeats:
+            st.caption("Results do not vary: the same configuration gives the same result.")
+        _repeat_words(experiment, run)
     if not again:
         return wished
 

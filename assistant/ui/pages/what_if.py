@@ -344,7 +344,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         )
     _stale(experiment, state)
     left, right = st.columns((2, 3), gap="large")
-    with left:
+    with left, st.container(key=f"later-{_AT}"):
         draw_fields(experiment, state, change_question)
         intent = _decision(view_model, experiment, state, change_question, now_s)
     with right:

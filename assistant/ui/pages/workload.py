@@ -584,7 +584,10 @@ def _summary_tiles(log: Workload, profile: WorkloadProfile) -> None:
         _tile("Offered load", load, on)
         _tile("Serial jobs", share(profile.n_serial, described.n_jobs))
         _tile("Median run time", duration(described.runtime_s.quantiles["0.5"]))
-    st.markdown("\n".join(f"- {escape_markdown(highlight)}" for highlight in highlights(profile)))
+    with st.container(key=f"later-{_KEY}"):
+        st.markdown(
+            "\n".join(f"- {escape_markdown(highlight)}" for highlight in highlights(profile))
+        )
 
 
 def _tile(label: str, value: str, below: str | None = None) -> None:
