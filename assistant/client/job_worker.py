@@ -74,6 +74,8 @@ class JobLeases(HttpLeaseSource):
         """Lease the next run and return it, or None if no run may start."""
         lease = super().lease()
         self._leased_s = self._heard_s = time.monotonic()
+        if lease is not None:
+            sys.stderr.write(f"worker: run {lease.run_id} begins\n")
         return lease
 
     def heartbeat(self, token: str) -> float:
@@ -108,6 +110,7 @@ def link_of(ticket: PilotTicket) -> ApiClient:
 
 def work(ticket: PilotTicket) -> str:
     """Execute runs until none is left or the job must end; return the reason for the end."""
+    os.environ["PYTHONUNBUFFERED"] = "1"  # what a run prints is in the log, also if it crashes
     link = link_of(ticket)
     application = _application(ticket, link)
     leases = JobLeases(link, ticket)

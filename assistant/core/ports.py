@@ -106,12 +106,14 @@ class ExecutionRequest:
     """Request to execute a run; ``limit_s`` is its time limit in seconds, or None.
 
     The limit is checked afterwards if the application is no `StoppableApplication`.
+    ``experiment_id`` names logs; it is empty if unknown.
     """
 
     run_id: int
     values: Mapping[str, Level]
     seed: int
     limit_s: float | None = None
+    experiment_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,14 +91,18 @@ class EventLogLeases:
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
         """Record the result of a run and its output; raise LeaseLostError if it is refused."""
-        with self._event_log.deciding():
-            run = self._event_log.experiment.run(completion.run_id)
-            self._event_log.decide(_end, completion)
+        ended: list[Run] = []
+
+        def end(experiment: Experiment, now_s: float) -> Event | None:
+            ended.append(experiment.run(completion.run_id))
+            return _end(experiment, completion, now_s)
+
+        self._event_log.decide(end)
         if completion.output is not None:
-            self._event_log.save_output(run.id, completion.output)
+            self._event_log.save_output(completion.run_id, completion.output)
         self._run_ids.pop(token, None)
-        if not _is_here(run):
-            raise LeaseLostError(f"the run is {run.state}")
+        if not _is_here(ended[0]):
+            raise LeaseLostError(f"the run is {ended[0].state}")
 
     def give_back(self, token: str, reason: str, *, lost: bool = False) -> None:
         """Return a run to the queue, unless it has ended; see `assess_loss` for a lost one."""

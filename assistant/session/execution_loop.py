@@ -319,7 +319,11 @@ class ExecutionLoop:
             raise
         self._executing[lease.run_id] = lease, executor
         executor.listen(self.report)
-        executor.submit(ExecutionRequest(lease.run_id, lease.values, lease.seed, lease.limit_s))
+        executor.submit(
+            ExecutionRequest(
+                lease.run_id, lease.values, lease.seed, lease.limit_s, lease.experiment_id
+            )
+        )
         self._on_change(lease)
 
     def _collect(self, hurry: Callable[[], bool]) -> int:

@@ -62,7 +62,12 @@ def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
     times = Counter(lines.read_text().splitlines())
     assert len(times) == N_RUNS
     assert sum(times.values()) <= N_RUNS + 2 * (killed != "nobody")
-    assert not list(Path("copperline-out/slurm").iterdir())
+    assert [path.name for path in Path("copperline-out/slurm").iterdir()] == ["logs"]
+    (experiment_id,) = [path.name for path in Path("copperline-out/slurm/logs").glob("*/")]
+    for run_id in range(1, N_RUNS + 1):
+        logs = jobs.logs_of_run(jobs.FOLDER, experiment_id, run_id)
+        assert logs
+        assert f"worker: run {run_id} begins" in logs[-1].read_text()
     if killed == "nobody":
         states = slurm.ask("squeue", "-h", "--states=all", "--format=%T").split()
         assert set(states) == {"COMPLETED"}, "a finished sweep cancels no job that has run"
@@ -133,7 +138,7 @@ def test_what_slurm_refuses_is_said_in_its_words(
     ):
         with pytest.raises(SettingsError, match=why):
             SlurmExecutor(Bowl(), 1, batch, needs)
-    assert not list((tmp_path / jobs.FOLDER).iterdir())
+    assert not list((tmp_path / jobs.FOLDER).glob("sweep-*"))
     slurm.kill_controller()
     monkeypatch.setattr(executor, "CONNECT_S", 0.0)
     with pytest.raises(ExecutorError, match=r"Unable to contact slurm controller.*is it running"):

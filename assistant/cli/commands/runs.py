@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -82,14 +83,19 @@ def logs(
 ) -> int:
     """Print the output of a run's program: of a long stream the first and the last 64 KiB.
 
-    The output of Python functions and of programs over HTTP is not stored.
+    The output of Python functions and of programs over HTTP is not stored. The files with the logs
+    of the jobs of Slurm that executed the run are named.
     """
     session = stored_session(experiment, store)
     output = session.output(run)
+    job_logs = _job_logs(session.experiment, run)
     if as_json:
         stored = None if output is None else asdict(output)
-        print_json({"experiment": session.id, "run": run, "output": stored})
+        print_json({"experiment": session.id, "run": run, "output": stored, "job_logs": job_logs})
         return 0
+    if only is None:
+        for log in job_logs:
+            OUT.print(f"Log of the job of run {run}: {log}", markup=False, soft_wrap=True)
     if output is None:
         state = session.experiment.run(run).state
         why = "its program has not ended" if state in (RunState.QUEUED, RunState.RUNNING) else (
@@ -104,6 +110,18 @@ def logs(
             printable = _printable(text) if OUT.is_terminal else text
             typer.echo(printable, nl=not printable.endswith("\n"))
     return 0
+
+
+def _job_logs(experiment: Experiment, run_id: int) -> list[str]:
+    """Return the paths of the logs of the jobs of Slurm that executed a run."""
+    from assistant.executors.slurm.jobs import FOLDER, logs_of_run
+
+    opened = experiment.opened
+    executor = opened.recipe.get("executor")
+    folder = executor.get("folder") if isinstance(executor, Mapping) else None
+    base = Path(folder) if isinstance(folder, str) else FOLDER
+    logs = logs_of_run(base, opened.experiment_id, run_id)
+    return [str(path.resolve()) for path in logs]
 
 
 def _printable(text: str) -> str:

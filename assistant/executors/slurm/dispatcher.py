@@ -64,6 +64,7 @@ class PilotDispatcher:
         reported: callback with an intermediate result.
         about: what a worker has to have in common with this process, by name.
         now_s: monotonic clock.
+        leased: callback with the id of a job and the run that is leased to it.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class PilotDispatcher:
         reported: Callable[[int, Mapping[str, Measure]], None],
         about: Mapping[str, str] | None = None,
         now_s: Callable[[], float] = time.monotonic,
+        leased: Callable[[str, ExecutionRequest], None] = lambda _pilot, _work: None,
     ) -> None:
         self._over, self._reported, self._now_s = over, reported, now_s
+        self._leased = leased
         self._about = dict(about or {})
         self._changed = threading.Condition(threading.RLock())
         self._pilots: dict[str, _PilotRecord] = {}
@@ -222,6 +225,7 @@ class PilotDispatcher:
                     return None
                 work = self._waiting.pop(min(self._waiting))
                 record.assignment = _Assignment(work, secrets.token_hex(16))
+                self._leased(pilot, work)
             return record.assignment.work, record.assignment.token
 
     def heartbeat(self, pilot: str, token: str) -> float:

@@ -30,7 +30,13 @@ from assistant.core.ports import (
 from assistant.executors.dask_clusters import make_certificates
 from assistant.executors.slurm import jobs
 from assistant.executors.slurm.dispatcher import PilotDispatcher
-from assistant.executors.slurm.jobs import PilotFolder, SlurmJob, leftover_folders, remove_folder
+from assistant.executors.slurm.jobs import (
+    JobLogs,
+    PilotFolder,
+    SlurmJob,
+    leftover_folders,
+    remove_folder,
+)
 from assistant.executors.slurm.protocol import (
     PREFIX,
     PilotTicket,
@@ -161,7 +167,9 @@ class SlurmExecutor:
         self._reported: ReportListener | None = None
         self._n_under_way = 0
         self._error: AssistantError | None = None
-        self._dispatcher = PilotDispatcher(self._completed, self._report, about())
+        self._dispatcher = PilotDispatcher(
+            self._completed, self._report, about(), leased=self._leased
+        )
         self._expected: dict[str, tuple[float, int]] = {}
         self._to_cancel: set[str] = set()
         self._away_since_s: float | None = None
@@ -173,6 +181,7 @@ class SlurmExecutor:
         with jobs.slurm_errors_translated():
             self._tidy(base)
         self._folder = PilotFolder(base, self._batch.setup)
+        self._logs = JobLogs(base)
         try:
             with jobs.slurm_errors_translated():
                 host = _answered(self._beginning, CONNECT_S)
@@ -250,6 +259,9 @@ class SlurmExecutor:
 
     def _completed(self, completion: ExecutionResult) -> None:
         self._over.put(completion)
+
+    def _leased(self, pilot: str, work: ExecutionRequest) -> None:
+        self._logs.note(pilot, work.experiment_id, work.run_id)
 
     def _report(self, run_id: int, measures: Mapping[str, Measure]) -> None:
         self._reports[run_id] = measures
@@ -350,7 +362,7 @@ class SlurmExecutor:
                 self._dispatcher.revoke(name)
                 self._to_cancel.add(name)
                 self._fruitless += 1
-                self._last_lost = self._folder.last_words(name) or self._last_lost
+                self._last_lost = self._logs.last_line(name) or self._last_lost
         if verdict.waits is not None and not self._said_why:
             self._said_why = True
             _log.warning("a job of this sweep waits in Slurm; its reason is %s", verdict.waits)
@@ -365,8 +377,8 @@ class SlurmExecutor:
 
     def _output_words(self, pilot: str) -> str:
         """Return the last line of a job's output for a message; empty without output."""
-        last = self._folder.last_words(pilot)
-        return f"; its last output is: {last}" if last else ""
+        last = self._logs.last_line(pilot)
+        return f"; the last line of '{self._logs.path(pilot)}' is: {last}" if last else ""
 
     def _send_pilot(self) -> None:
         """Submit one job; if Slurm's answer is lost, its name is looked up later."""
@@ -396,7 +408,7 @@ class SlurmExecutor:
 
     def _options(self, pilot: str) -> list[str]:
         return jobs.job_options(
-            PREFIX + pilot, self._folder.output(pilot), self._batch, self._environment,
+            PREFIX + pilot, self._logs.path(pilot), self._batch, self._environment,
             requeue=True,
         )  # fmt: skip
 

@@ -12,14 +12,16 @@ import socket
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from assistant.core.errors import ExecutorError, SettingsError
 from assistant.core.ports import Environment
 from assistant.core.process_lock import ProcessLock, is_locked
-from assistant.executors.slurm.protocol import write_private
+from assistant.executors.slurm.protocol import PREFIX, write_private
 from assistant.executors.spec import BatchSystem
 
 COMMAND_S = 30.0
@@ -267,6 +269,56 @@ def job_script(setup: Sequence[str] = ()) -> str:
 
 
 _TICKET = "ticket-"
+
+KEPT_S = 30 * 24 * 3600.0  # Seconds for which the log of a job is kept
+
+
+class JobLogs:
+    """Logs of the jobs of all sweeps in a shared folder, which stay when a sweep has ended.
+
+    Raises SettingsError if their folder cannot be made in ``base``.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self._path = base.absolute() / "logs"
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(
+                f"cannot make the folder '{self._path}' for the logs of jobs: {error.strerror}"
+            ) from error
+        oldest_s = time.time() - KEPT_S
+        for log in [*self._path.glob("*.log"), *self._path.glob("*/*.log")]:
+            with contextlib.suppress(OSError):
+                if log.lstat().st_mtime < oldest_s:
+                    log.unlink()
+
+    def path(self, pilot: str) -> Path:
+        """Return the path of the log of a job."""
+        return self._path / f"{PREFIX}{pilot}.log"
+
+    def note(self, pilot: str, experiment_id: str, run_id: int) -> None:
+        """Note that a job executes a run of an experiment, so that its log is found by the run."""
+        if not experiment_id:
+            return
+        folder = self._path / quote(experiment_id, safe="")
+        with contextlib.suppress(OSError):  # a log that is not found fails no run
+            folder.mkdir(mode=0o700, exist_ok=True)
+            (folder / f"{run_id}-{pilot}.log").symlink_to(Path("..") / self.path(pilot).name)
+
+    def last_line(self, pilot: str) -> str:
+        """Return the last line in the log of a job; empty without one."""
+        with contextlib.suppress(OSError):
+            text = self.path(pilot).read_bytes()[-4096:].decode(errors="replace")
+            return (text.strip().splitlines() or [""])[-1]
+        return ""
+
+
+def logs_of_run(base: Path, experiment_id: str, run_id: int) -> tuple[Path, ...]:
+    """Return the logs of the jobs that have executed a run, the oldest first."""
+    folder = base.absolute() / "logs" / quote(experiment_id, safe="")
+    logs = [path for path in folder.glob(f"{run_id}-*.log") if path.exists()]
+    return tuple(sorted(logs, key=lambda path: path.lstat().st_mtime))
 
 
 class PilotFolder:

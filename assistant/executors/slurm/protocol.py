@@ -60,11 +60,6 @@ class PilotTicket:
     gone_s: float = 60.0
     protocol: int = PROTOCOL
 
-    @property
-    def job_name(self) -> str:
-        """Name of the pilot's Slurm job: a fixed prefix and the pilot's public id."""
-        return PREFIX + self.pilot
-
     def write(self, path: Path) -> None:
         """Write the ticket to a new file that only its owner may read."""
         body = {name: getattr(self, name) for name in self.__slots__}

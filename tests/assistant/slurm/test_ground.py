@@ -93,6 +93,25 @@ def test_the_lines_of_a_setup_come_before_the_program_and_the_first_that_fails_e
     assert "module_that_is_not_there" in broken.stderr
 
 
+def test_the_log_of_a_job_is_found_by_the_run_and_goes_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = jobs.JobLogs(tmp_path / "base")
+    for pilot in ("a", "b"):
+        logs.path(pilot).write_text(f"one\nlast of {pilot}\n")
+        logs.note(pilot, "name/of it", 7)
+    logs.note("a", "name/of it", 8)
+    logs.note("a", "", 9)
+    found = jobs.logs_of_run(tmp_path / "base", "name/of it", 7)
+    assert {path.resolve() for path in found} == {logs.path("a"), logs.path("b")}
+    assert len(jobs.logs_of_run(tmp_path / "base", "name/of it", 8)) == 1
+    assert jobs.logs_of_run(tmp_path / "base", "name/of it", 9) == ()
+    assert (logs.last_line("a"), logs.last_line("c")) == ("last of a", "")
+    monkeypatch.setattr(jobs, "KEPT_S", -60.0)
+    jobs.JobLogs(tmp_path / "base")
+    assert jobs.logs_of_run(tmp_path / "base", "name/of it", 7) == ()
+
+
 def test_jobs_that_slurm_lost_or_holds_are_given_up() -> None:
     waiting = jobs.SlurmJob("b", "PENDING", "Resources")
     held = jobs.SlurmJob("c", "PENDING", "launch failed requeued held")
