@@ -141,6 +141,12 @@ class Overrides:
         """
         if {"log", "table"} <= self.values.keys():
             raise SettingsError("give --log or --table, not both")
+        if {"cost_per_hour", "cost_measure"} <= self.values.keys():
+            raise SettingsError("give exactly one of --cost-per-hour and --cost-measure")
+        if {"cost_resources", "cost_measure"} <= self.values.keys():
+            raise SettingsError(
+                "--cost-resources need a price per hour (--cost-per-hour), not --cost-measure"
+            )
         for name, option in OPTIONS.items():
             if name not in self.values:
                 continue

@@ -20,6 +20,7 @@ GOES_ON = "Jobs and workers are being ended"
 @pytest.fixture(autouse=True)
 def _as_a_command() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started the tests
     raise_on_stop_signals()
     yield
     for number, handler in before.items():

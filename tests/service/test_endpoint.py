@@ -113,7 +113,7 @@ def test_a_forked_child_does_not_keep_the_key_of_its_killed_parent(store: Path) 
         process.send_signal(signal.SIGKILL)
         process.wait()
         os.kill(child, 0)  # it lives
-        key = StoreLock.take(store)
+        key = StoreLock.take(store, patience_s=10.0)  # the child closes its copy first
         assert key is not None
         key.release()
         os.kill(child, signal.SIGKILL)

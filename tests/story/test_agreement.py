@@ -181,7 +181,7 @@ def test_what_cannot_be_agreed_later_stores_nothing(cli: Cli, table: Path, tmp_p
     for command, arguments, said in (
         ("steer", ("--goal", "3"), "has used its 3 runs"),
         ("resume", ("--deadline", "1h"), "has used its 3 runs"),
-        ("steer", ("--runs", "9", "--cost-limit", "3"), "set the cost of a run"),
+        ("steer", ("--runs", "9", "--cost-limit", "3"), "exactly one of per_hour and measure"),
         ("steer", ("--runs", "9", "--cost-measure", "energy"), "Known: duration_s, objective"),
         ("steer", ("--runs", "9", "--cost-per-hour", "1", "--cost-resources", "x"), "neither a"),
         ("resume", ("--runs", "9", "--run-limit", "never"), "is not a duration"),

@@ -330,7 +330,8 @@ def _previewed(overrides: Overrides) -> SweepSettings:
 
 
 def _removes(overrides: Overrides, name: str) -> bool:
-    return str(overrides.values.get(name)).strip().lower() == NONE
+    value = overrides.values.get(name)
+    return isinstance(value, str) and value.strip().lower() == NONE
 
 
 def _level(space: ParameterSpace, text: str) -> tuple[str, Level]:
