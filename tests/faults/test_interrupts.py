@@ -67,6 +67,14 @@ SIGNALS = {
 """Signals that each executor is tried with: one function handles all of them."""
 
 
+@pytest.fixture(autouse=True)
+def _no_nohup() -> Iterator[None]:
+    """Let SIGHUP end processes, also where nohup has started the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A word in the arguments of the programs of a sweep, whose folder is the current one."""
@@ -145,17 +153,20 @@ def states() -> list[RunState]:
     return found
 
 
+def _marks(name: str, number: signal.Signals) -> list[pytest.MarkDecorator]:
+    is_long = name == "dask=slurm" or number != SIGNALS[name][0]
+    marks = [pytest.mark.slurm] if "slurm" in name else []
+    return [*marks, pytest.mark.soak] if is_long else marks
+
+
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        pytest.param(
-            name, number, marks=[pytest.mark.slurm] if "slurm" in name else [],
-            id=f"{name}-{number.name}",
-        )
+        pytest.param(name, number, marks=_marks(name, number), id=f"{name}-{number.name}")
         for name in EXECUTORS
         for number in SIGNALS[name]
     ],
-)  # fmt: skip
+)
 def test_a_signal_ends_a_sweep_in_the_same_way_on_every_executor(
     request: pytest.FixtureRequest, mark: str, name: str, number: signal.Signals
 ) -> None:
@@ -284,6 +295,7 @@ def test_what_dask_has_lost_is_said_at_once(
     assert until(lambda: is_gone(request, "dask", process.pid, mark))
 
 
+@pytest.mark.soak
 @pytest.mark.slurm
 def test_the_script_of_the_page_continues_after_its_time_limit(
     slurm: SlurmCluster, repository: Path, mark: str
