@@ -167,6 +167,8 @@ class DaskExecutor:
         """Start an embedded cluster, and return a client of the scheduler with usable workers."""
         from distributed.protocol.pickle import dumps
 
+        logging.getLogger("distributed.batched").setLevel(logging.WARNING)
+        # a connection that closes is no news: the executor says what has happened
         try:
             dumps(self._application)
         except Exception as error:

@@ -42,8 +42,11 @@ class Job:
 
 
 def ended(started: "subprocess.Popen[str]") -> str:
+    """Return what a worker says, without the beginnings of its runs."""
     try:
-        return (started.communicate(timeout=4 * WITHIN_S)[1] or "").strip()
+        said = started.communicate(timeout=4 * WITHIN_S)[1] or ""
+        lines = [line for line in said.splitlines() if not line.endswith(" begins")]
+        return "\n".join(lines).strip()
     finally:
         started.kill()
 
