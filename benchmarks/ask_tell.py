@@ -50,7 +50,7 @@ print(study.best_value)
 OURS_TIMED = """
 import copperline as cl
 from strategies import UntriedPredictions
-from assistant.session import session as sessions
+from assistant.session import commands
 parts = {"strategy": [], "predictions": []}
 def timed(part, call):
     def timing(*arguments):
@@ -61,11 +61,11 @@ def timed(part, call):
             parts[part].append(time.process_time() - start)
     return timing
 UntriedPredictions.of = timed("predictions", UntriedPredictions.of)
-choose = sessions.current_strategy
+choose = commands.current_strategy
 class Timed:
     def __init__(self, strategy):
         self.suggest = timed("strategy", strategy.suggest)
-sessions.current_strategy = lambda experiment: Timed(choose(experiment))
+commands.current_strategy = lambda experiment: Timed(choose(experiment))
 study = cl.study({p: range(5) for p in "abcdef"}, minimise="loss", runs=RUNS, seed=0)
 while True:
     for times in parts.values():
