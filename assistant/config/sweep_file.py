@@ -556,7 +556,8 @@ def toml_text(tables: Mapping[str, Any]) -> str:
 
     document = tomlkit.item(dict(tables))
     _wrap_long_arrays(document)
-    return document.as_string()
+    text: str = document.as_string()
+    return text
 
 
 def _wrap_long_arrays(table: Mapping[str, Any]) -> None:
@@ -573,9 +574,9 @@ def _wrap_long_arrays(table: Mapping[str, Any]) -> None:
 def toml_value(value: Any) -> str:
     """Format one value as TOML on one line. Raises TypeError for one that TOML cannot represent."""
     import tomlkit
+    from tomlkit.items import InlineTable, Item
 
-    if not isinstance(value, Mapping):
-        return tomlkit.item(value).as_string()
-    table = tomlkit.inline_table()
-    table.update(value)
-    return table.as_string()
+    item: Item = tomlkit.inline_table() if isinstance(value, Mapping) else tomlkit.item(value)
+    if isinstance(item, InlineTable):
+        item.update(value)
+    return item.as_string()

@@ -267,17 +267,14 @@ def _is_running(busy: dict[str, Any]) -> bool:
     """Return whether the process of a busy file lives; assume so for another host."""
     if busy["host"] != platform.node():
         return True
-    try:
-        os.kill(busy["process"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    import psutil  # only where another process compiles
+
     try:  # one that has ended but was not reaped yet compiles nothing
-        status = Path(f"/proc/{busy['process']}/stat").read_text()
-    except OSError:
+        return bool(psutil.Process(busy["process"]).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
         return True
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def _spawn() -> _Compiler:
