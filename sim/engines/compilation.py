@@ -26,6 +26,7 @@ from typing import Any, TypeVar, get_args
 from sim.engines.event_loop import compile_programs
 from sim.kernel import jit
 from sim.model.errors import DamagedCodeError, EngineError
+from sim.model.files import write_atomically
 from sim.model.scenario import Allocation
 
 AHEAD: tuple[Allocation, ...] = tuple(kind for kind in get_args(Allocation) if kind != "instances")
@@ -361,9 +362,8 @@ def _prepare(allocation: Allocation) -> None:
     ready = _ready_file(allocation)
     code = ready.parent.glob("*/*.nbc")
     files = {str(path.relative_to(ready.parent)): path.stat().st_size for path in code}
-    part = ready.with_suffix(".part")
-    part.write_text(json.dumps({"took_s": took_s, "numba": jit.numba_version(), "files": files}))
-    part.replace(ready)
+    content = {"took_s": took_s, "numba": jit.numba_version(), "files": files}
+    write_atomically(ready, json.dumps(content), raises=OSError, sync=False)
 
 
 _T = TypeVar("_T")
