@@ -6,10 +6,9 @@ The format: https://toml.io/en/v1.0.0. The writer puts scalars first, then table
 tables, so that reading the text gives the same tables again.
 """
 
-import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -535,7 +534,6 @@ def _sentence(error: ValidationError, key: tuple[str, ...] = ()) -> str:
     return f"'{place}' {message}{rejected}{tail}" if place else f"{message}{tail}"
 
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _WIDTH = 96
 
 
@@ -554,60 +552,31 @@ def toml_text(tables: Mapping[str, Any]) -> str:
     kind = "lookup"
     table = "a.csv"
     """
-    return "\n".join(_lines(tables, ())).lstrip("\n") + "\n"
+    import tomlkit  # only where a file is written
+
+    document = tomlkit.item(dict(tables))
+    _wrap_long_arrays(document)
+    text: str = document.as_string()
+    return text
 
 
-def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of one table; scalars come first, because a header would end it."""
-    nested = {k: v for k, v in table.items() if isinstance(v, Mapping)}
-    arrays = {k: v for k, v in table.items() if not path and _is_array_of_tables(v)}
-    for key, value in table.items():
-        if key not in nested and key not in arrays:
-            yield f"{_key(key)} = {_array(value) if _is_array(value) else toml_value(value)}"
-    for key, value in nested.items():
-        here = (*path, _key(key))
-        yield from ("", f"[{'.'.join(here)}]")
-        yield from _lines(value, here)
-    for key, rows in arrays.items():
-        for row in rows:
-            yield from ("", f"[[{_key(key)}]]")
-            yield from (f"{_key(k)} = {toml_value(v)}" for k, v in row.items())
+def _wrap_long_arrays(table: Mapping[str, Any]) -> None:
+    """Write arrays that are too long for a line with one value on each line."""
+    from tomlkit.items import Array
 
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _is_array_of_tables(value: Any) -> bool:
-    return _is_array(value) and bool(value) and all(isinstance(row, Mapping) for row in value)
-
-
-def _array(values: Sequence[Any]) -> str:
-    line = toml_value(values)
-    if len(line) <= _WIDTH:
-        return line
-    return "[\n" + "".join(f"    {toml_value(value)},\n" for value in values) + "]"
+    for value in table.values():
+        if isinstance(value, Array) and len(value.as_string()) > _WIDTH:
+            value.multiline(True)
+        elif isinstance(value, Mapping):
+            _wrap_long_arrays(value)
 
 
 def toml_value(value: Any) -> str:
     """Format one value as TOML on one line. Raises TypeError for one that TOML cannot represent."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(k)} = {toml_value(v)}" for k, v in value.items()) + "}"
-    if _is_array(value):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    raise TypeError(f"TOML cannot represent {value!r}")
+    import tomlkit
+    from tomlkit.items import InlineTable, Item
 
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _string(key)
-
-
-def _string(text: str) -> str:
-    """Return a basic string; JSON escapes as TOML does, except for one character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    item: Item = tomlkit.inline_table() if isinstance(value, Mapping) else tomlkit.item(value)
+    if isinstance(item, InlineTable):
+        item.update(value)
+    return item.as_string()

@@ -1,23 +1,24 @@
-"""Named API tokens: roles, and a store that keeps only the digests of the tokens."""
+"""Named API tokens: roles, and a store (SQLite) that keeps only the digests of the tokens."""
 
 import hashlib
 import hmac
-import json
 import math
 import re
 import secrets
+import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from assistant.core.errors import NameTakenError, ServiceError, SettingsError, hint
-from assistant.core.files import path_beside, read_private, replace_private
+from assistant.core.files import atomic_file, path_beside, read_private
 from assistant.core.ports import Clock, SystemClock
 from assistant.service.strict_json import RefusedJsonError, read_json
+from assistant.store.store_file import make_private
 
 
 class Role(StrEnum):
@@ -58,7 +59,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """Form of a token's name: shorter than any token, so that no token is taken for a name."""
 
 _BYTES = 32  # 256 bits
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+BUSY_S = 5.0  # maximum wait for another process that has the file open
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,10 @@ def token_name_of(worker: str) -> str:
 
 
 class ApiTokenStore:
-    """Thread-safe store of named tokens, in a file or, if the path is None, in memory.
+    """Thread-safe store of named tokens, in SQLite or, if the path is None, in memory.
+
+    The process that holds the lock of the store is the only writer, so requests are answered from
+    memory, and a revoked token is refused at once.
 
     Raises ServiceError if other users can read the file (`token_store_path`), or it is damaged.
     """
@@ -120,10 +124,9 @@ class ApiTokenStore:
     ) -> None:
         self._path, self._clock, self._token = path, clock or SystemClock(), token
         self._lock = threading.Lock()
-        content = None if path is None else read_private(path, MOST_BYTES)
         # Never changed, only replaced, so that a request is authenticated without the lock.
         self._holders: Mapping[str, ApiToken] = MappingProxyType(
-            {} if path is None or content is None else _read(path, content)
+            {} if path is None else _read(path)
         )
 
     def issue(
@@ -165,7 +168,7 @@ class ApiTokenStore:
                     f"there are {MOST_HOLDERS} named tokens, which is the maximum; revoke some "
                     "that are not needed"
                 )
-            self._keep({**self._holders, name: holder})
+            self._store(name, holder)
         return token
 
     def revoke(self, name: str) -> ApiToken:
@@ -176,9 +179,8 @@ class ApiTokenStore:
         with self._lock:
             if name not in self._holders:
                 raise SettingsError(f"no token '{name}'{_known(name, self._holders)}")
-            left = {other: holder for other, holder in self._holders.items() if other != name}
             gone = self._holders[name]
-            self._keep(left)
+            self._store(name, None)
         return gone
 
     def holder_of(self, presented: bytes) -> ApiToken | None:
@@ -222,11 +224,17 @@ class ApiTokenStore:
                 match = holder
         return match
 
-    def _keep(self, holders: Mapping[str, ApiToken]) -> None:
+    def _store(self, name: str, holder: ApiToken | None) -> None:
+        """Replace the token with a name, on the disk before in memory; None removes it."""
         if self._path is not None:
-            content = {"tokens": [asdict(holder) for holder in holders.values()]}
-            replace_private(self._path, f"{json.dumps(content, indent=1)}\n".encode())
-        self._holders = MappingProxyType(dict(holders))
+            with _database(self._path) as connection:
+                connection.execute("DELETE FROM token WHERE name = ?", (name,))
+                if holder is not None:
+                    connection.execute(_INSERT, asdict(holder))
+        holders = {other: there for other, there in self._holders.items() if other != name}
+        if holder is not None:
+            holders[name] = holder
+        self._holders = MappingProxyType(holders)
 
 
 def _known(name: str, holders: Mapping[str, ApiToken]) -> str:
@@ -264,48 +272,71 @@ def _check(
         raise SettingsError("the expiry of a token must be in the future")
 
 
-def _read(path: Path, content: bytes) -> dict[str, ApiToken]:
-    way_out = "repair it, or delete it to revoke all named tokens"
+_SQLITE = b"SQLite format 3\0"
+_SCHEMA = """CREATE TABLE IF NOT EXISTS token (
+    name TEXT PRIMARY KEY CHECK (
+        length(name) <= 40 AND name GLOB '[A-Za-z0-9]*' AND name NOT GLOB '*[^A-Za-z0-9._-]*'
+    ),
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'steerer', 'worker', 'adapter')),
+    digest TEXT NOT NULL UNIQUE CHECK (length(digest) = 64 AND digest NOT GLOB '*[^0-9a-f]*'),
+    created_s REAL NOT NULL,
+    experiment_id TEXT,
+    expires_s REAL,
+    created_by TEXT
+) STRICT, WITHOUT ROWID"""
+_INSERT = """INSERT INTO token VALUES
+    (:name, :role, :digest, :created_s, :experiment_id, :expires_s, :created_by)"""
+
+
+@contextmanager
+def _database(path: Path, named: Path | None = None) -> Iterator[sqlite3.Connection]:
+    """Open the tokens in a private file; one transaction, which an error in the block undoes.
+
+    ``named`` is the path that errors name; None for ``path``.
+    """
+    named = named or path
     try:
-        content_json = read_json(content)
-        holders_read = [_holder(holder) for holder in _rows(content_json)]
+        make_private(path)
+        with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection, connection:
+            connection.execute(_SCHEMA)
+            yield connection
+    except (OSError, sqlite3.OperationalError) as error:
+        raise ServiceError(f"the tokens in '{named}' cannot be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise _damaged(named, error) from error
+
+
+def _read(path: Path) -> dict[str, ApiToken]:
+    """Return the tokens of a file by name; a file of Copperline 0.2 (JSON) is moved over."""
+    content = read_private(path, MOST_BYTES)
+    if content is None:
+        return {}
+    if content and not content.startswith(_SQLITE):
+        _move_over(path, content)
+    with _database(path) as connection:
+        rows = connection.execute("SELECT * FROM token").fetchall()
+    return {row[0]: ApiToken(row[0], Role(row[1]), *row[2:]) for row in rows}
+
+
+def _move_over(path: Path, content: bytes) -> None:
+    """Replace a file of Copperline 0.2, an object with a list of ``tokens``, by a database."""
+    try:
+        match read_json(content):
+            case {"tokens": list(rows), **more} if not more and len(rows) <= MOST_HOLDERS:
+                tokens = [ApiToken(**row) for row in rows]  # type: ignore[arg-type]
+            case _:
+                raise ValueError(f"no object with a list of at most {MOST_HOLDERS} 'tokens'")
+        with (
+            atomic_file(path, raises=ServiceError, private=True) as draft,
+            _database(draft, path) as connection,
+        ):
+            connection.executemany(_INSERT, map(asdict, tokens))
     except (RefusedJsonError, TypeError, ValueError) as error:
-        raise ServiceError(f"the tokens in '{path}' are damaged: {error}; {way_out}") from error
-    holders = {holder.name: holder for holder in holders_read}
-    if len(holders) < len(holders_read) or len({holder.digest for holder in holders_read}) < len(
-        holders_read
-    ):
-        raise ServiceError(f"the tokens in '{path}' are damaged: one token occurs twice; {way_out}")
-    return holders
+        raise _damaged(path, error) from error
 
 
-def _rows(content: object) -> list[Any]:
-    match content:
-        case {"tokens": list(rows), **more} if not more and len(rows) <= MOST_HOLDERS:
-            return rows
-        case _:
-            raise ValueError(f"no object with a list of at most {MOST_HOLDERS} 'tokens'")
-
-
-def _holder(row: Any) -> ApiToken:
-    match row:
-        case {
-            "name": str(name),
-            "role": str(role),
-            "digest": str(digest),
-            "created_s": int() | float() as created_s,
-            "experiment_id": str() | None as experiment_id,
-            "expires_s": int() | float() | None as expires_s,
-            "created_by": str() | None as created_by,
-        } if len(row) == 7 and NAME.fullmatch(name) and _DIGEST.fullmatch(digest):
-            if (
-                Role(role) not in NAMED
-                or isinstance(created_s, bool)
-                or isinstance(expires_s, bool)
-            ):
-                raise ValueError(f"the row of '{name}' has an invalid value")
-            return ApiToken(
-                name, Role(role), digest, created_s, experiment_id, expires_s, created_by
-            )
-        case _:
-            raise ValueError("a row has an invalid form")
+def _damaged(path: Path, error: Exception) -> ServiceError:
+    return ServiceError(
+        f"the tokens in '{path}' are damaged: {error}; repair it, or delete it to revoke all named "
+        "tokens"
+    )

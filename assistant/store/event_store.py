@@ -12,11 +12,10 @@ Projection of the event logs: tables, written in the same transaction as the eve
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -422,44 +421,39 @@ NETWORK_FILE_SYSTEMS = frozenset((
 ))  # fmt: skip
 """Names of file systems in the Linux kernel (see proc(5), mountinfo)."""
 
-MOUNTS = Path("/proc/self/mountinfo")
 
+def file_system_of(path: str, mounts: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return file system type and mount point of an absolute path, or None if nothing is mounted.
 
-def file_system_of(path: str, mounts: str) -> tuple[str, str] | None:
-    r"""Return file system type and mount point of an absolute path, given the mount table.
+    ``mounts`` are mount points with their types, in the order of mounting: a later mount at a
+    place hides earlier ones.
 
-    ``mounts`` is the text of ``/proc/self/mountinfo``; a later mount at a place hides earlier ones.
-
-    >>> file_system_of("/home/a/x.db", "25 1 0:22 / / rw - ext4 /dev/sda rw\n"
-    ...                                "31 25 0:40 / /home rw shared:1 - nfs4 server:/home rw")
+    >>> file_system_of("/home/a/x.db", [("/", "ext4"), ("/home", "nfs4")])
     ('nfs4', '/home')
     """
     deepest: tuple[str, str] | None = None
-    for line in mounts.splitlines():
-        before, separator, after = line.partition(" - ")
-        fields, kinds = before.split(" "), after.split(" ")
-        if not separator or len(fields) < 6:
-            continue
-        place = _unescaped(fields[4])
+    for place, kind in mounts:
         if _contains(place, path) and (deepest is None or len(place) >= len(deepest[1])):
-            deepest = (kinds[0], place)
+            deepest = (kind, place)
     return deepest
 
 
-def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
+def current_mounts() -> list[tuple[str, str]]:
+    """Return the mount points of this machine with their file system types. Raises OSError."""
+    import psutil
+
+    return [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
+
+
+def refuse_network_file_system(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> None:
     """Raise StoreError if a path is on a network file system (see `NETWORK_FILE_SYSTEMS`).
 
-    ``mounts`` is the text of mountinfo, read from the kernel if None. Only Linux has it; elsewhere
-    nothing is refused.
+    ``mounts`` is as for `file_system_of`; None for those of this machine.
     """
-    if mounts is None:
-        try:
-            mounts = MOUNTS.read_text(errors="surrogateescape")
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreError(f"cannot find the file system of '{path}': {error}") from error
-    mount = file_system_of(str(path.resolve()), mounts)
+    try:
+        mount = file_system_of(str(path.resolve()), current_mounts() if mounts is None else mounts)
+    except OSError as error:
+        raise StoreError(f"cannot find the file system of '{path}': {error}") from error
     if mount is None or mount[0] not in NETWORK_FILE_SYSTEMS:
         return
     kind, place = mount
@@ -472,11 +466,6 @@ def refuse_network_file_system(path: Path, mounts: str | None = None) -> None:
 
 def _contains(place: str, path: str) -> bool:
     return place in ("/", path) or path.startswith(f"{place}/")
-
-
-def _unescaped(text: str) -> str:
-    """Decode the kernel's octal escapes of space, tab, newline and backslash."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 Durability = Literal["full", "normal"]

@@ -26,6 +26,7 @@ from typing import Any, TypeVar, get_args
 from sim.engines.event_loop import compile_programs
 from sim.kernel import jit
 from sim.model.errors import DamagedCodeError, EngineError
+from sim.model.files import write_atomically
 from sim.model.scenario import Allocation
 
 AHEAD: tuple[Allocation, ...] = tuple(kind for kind in get_args(Allocation) if kind != "instances")
@@ -267,17 +268,14 @@ def _is_running(busy: dict[str, Any]) -> bool:
     """Return whether the process of a busy file lives; assume so for another host."""
     if busy["host"] != platform.node():
         return True
-    try:
-        os.kill(busy["process"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    import psutil  # only where another process compiles
+
     try:  # one that has ended but was not reaped yet compiles nothing
-        status = Path(f"/proc/{busy['process']}/stat").read_text()
-    except OSError:
+        return bool(psutil.Process(busy["process"]).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
         return True
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def _spawn() -> _Compiler:
@@ -364,9 +362,8 @@ def _prepare(allocation: Allocation) -> None:
     ready = _ready_file(allocation)
     code = ready.parent.glob("*/*.nbc")
     files = {str(path.relative_to(ready.parent)): path.stat().st_size for path in code}
-    part = ready.with_suffix(".part")
-    part.write_text(json.dumps({"took_s": took_s, "numba": jit.numba_version(), "files": files}))
-    part.replace(ready)
+    content = {"took_s": took_s, "numba": jit.numba_version(), "files": files}
+    write_atomically(ready, json.dumps(content), raises=OSError, sync=False)
 
 
 _T = TypeVar("_T")

@@ -4,12 +4,15 @@ import hashlib
 import hmac
 import json
 import os
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from assistant.core.errors import NameTakenError, ServiceError, SettingsError
+from assistant.service import api_tokens
 from assistant.service.api_tokens import (
     MOST_HOLDERS,
     ApiTokenStore,
@@ -36,9 +39,9 @@ def test_a_token_is_told_once_and_kept_as_a_digest(path: Path) -> None:
     assert path.name == "sweeps.db.token-hashes"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(token) == 64
-    kept = path.read_text()
-    assert token not in kept
-    assert hashlib.sha256(token.encode()).hexdigest() in kept
+    kept = path.read_bytes()
+    assert token.encode() not in kept
+    assert hashlib.sha256(token.encode()).hexdigest().encode() in kept
     assert list(path.parent.iterdir()) == [path]  # no draft is left
     for again in (book, ApiTokenStore(path)):  # and after a restart
         holder = again.holder_of(token.encode())
@@ -164,10 +167,11 @@ ROW = {
 @pytest.mark.parametrize(
     "content",
     [
-        "", "{", "[]", "{}", '{"tokens": {}}', {"tokens": [], "more": 1}, {"tokens": [1]},
+        "{", "[]", "{}", '{"tokens": {}}', {"tokens": [], "more": 1}, {"tokens": [1]},
         {"tokens": [{**ROW, "more": 1}]}, {"tokens": [{**ROW, "role": "owner"}]},
         {"tokens": [{**ROW, "role": "boss"}]}, {"tokens": [{**ROW, "digest": "0" * 63}]},
-        {"tokens": [{**ROW, "name": "a/b"}]}, {"tokens": [{**ROW, "expires_s": True}]},
+        {"tokens": [{**ROW, "name": "a/b"}]}, {"tokens": [{**ROW, "expires_s": "soon"}]},
+        "SQLite format 3\0 and nothing of it",
         {"tokens": [ROW, {**ROW, "digest": "1" * 64}]}, {"tokens": [ROW, {**ROW, "name": "b"}]},
     ],
 )  # fmt: skip
@@ -192,17 +196,31 @@ def test_a_book_that_cannot_be_written_says_so_and_nothing_has_changed(
     book = ApiTokenStore(path)
     token = book.issue("a", Role.WORKER)
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ServiceError, match="No space left"):
-        book.issue("b", Role.WORKER)
-    with pytest.raises(ServiceError, match="No space left"):
-        book.revoke("a")
+    monkeypatch.setattr(api_tokens, "BUSY_S", 0.0)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ServiceError, match="cannot be used: database is locked"):
+            book.issue("b", Role.WORKER)
+        with pytest.raises(ServiceError, match="cannot be used: database is locked"):
+            book.revoke("a")
     for again in (book, ApiTokenStore(path)):
         assert [one.name for one in again.holders()] == ["a"]
         assert again.holder_of(token.encode()) is not None
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_of_the_version_before_is_moved_over_once(path: Path) -> None:
+    digest = hashlib.sha256(b"secret").hexdigest()
+    path.write_text(json.dumps({"tokens": [{**ROW, "digest": digest, "expires_s": 2e9}]}))
+    path.chmod(0o600)
+    holder = ApiTokenStore(path, HandClock()).holder_of(b"secret")
+    assert holder is not None
+    assert (holder.name, holder.role, holder.expires_s) == ("a", Role.WORKER, 2e9)
+    moved = path.read_bytes()
+    assert moved.startswith(b"SQLite format 3")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert ApiTokenStore(path).get("a") == holder
+    assert path.read_bytes() == moved
     assert list(path.parent.iterdir()) == [path]
 
 

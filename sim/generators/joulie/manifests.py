@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from sim.generators.joulie.model_fit import has_families
@@ -48,67 +49,20 @@ from sim.model.pods import (
 from sim.model.tasks import SIGNALS, Tasks, Term
 from sim.model.workload import ReadingNote, Workload
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
-_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "nan", "inf"})
-MOST_DEPTH = 64
+_WIDEST_LINE = 2**20  # so that no text is folded
 
 
-def yaml_text(value: Any) -> str:
-    """Format a dictionary or list as a YAML 1.2 document in block style.
-
-    Raises:
-        WorkloadError: a value other than dictionaries, lists, texts, whole numbers and truth
-            values.
-    """
-    return "\n".join(_lines(value, 0)) + "\n"
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, _data: object) -> bool:
+        return True  # a manifest repeats equal parts
 
 
-def _lines(value: Any, depth: int) -> list[str]:
-    if depth > MOST_DEPTH:
-        raise WorkloadError(f"a manifest has more than {MOST_DEPTH} levels.")
-    if isinstance(value, Mapping) and value:
-        lines = []
-        for key, entry in value.items():
-            lines += _entry(f"{_text(str(key))}:", entry, depth)
-        return lines
-    if isinstance(value, Sequence) and not isinstance(value, str) and value:
-        return [line for entry in value for line in _item(entry, depth)]
-    return [_scalar(value)]
-
-
-def _entry(head: str, value: Any, depth: int) -> list[str]:
-    if isinstance(value, Mapping | list | tuple) and value:
-        return [head, *(f"  {line}" for line in _lines(value, depth + 1))]
-    return [f"{head} {_scalar(value)}"]
-
-
-def _item(value: Any, depth: int) -> list[str]:
-    first, *rest = _lines(value, depth + 1)
-    return [f"- {first}", *(f"  {line}" for line in rest)]
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, Mapping | list | tuple) and not value:
-        return "{}" if isinstance(value, Mapping) else "[]"
-    raise WorkloadError(f"a manifest cannot contain {value!r}.")
-
-
-def _text(text: str) -> str:
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
-        return text
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(c if c.isprintable() else _escaped(c) for c in quoted)
-
-
-def _escaped(letter: str) -> str:
-    code = ord(letter)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def yaml_text(value: Mapping[str, Any]) -> str:
+    """Format a manifest as a YAML document in block style, with the keys in their order."""
+    text: str = yaml.dump(
+        dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDEST_LINE
+    )
+    return text
 
 
 MEBIBYTE, MILLI = 2**20, 1000
