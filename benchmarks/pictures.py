@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from assistant.ui.pages.new import STEPS
 from benchmarks.browsing import browsing, kept_up
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.pictured import STATES, stored
@@ -22,9 +23,11 @@ from benchmarks.screen import Screen
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOKS = ("light", "dark")
-WIDE, NARROW, HIGH, HIGHEST = 1400, 420, 1600, 9_000
+WIDE, MIDDLE, NARROW, HIGH, HIGHEST = 1400, 800, 390, 900, 9_000
 """Pixels of a window."""
 QUICK = ("just-begun", "own-program")
+THREE_WIDTHS = ("just-begun", "middle", "warned", "own-program", "finished")
+"""States of which every page is taken at three widths: wide, middle and narrow."""
 _FADED_MS = 700  # charts fade in, and nothing tells when they have
 _HIGH = """() => {
   const main = document.querySelector('[data-testid=stMain]');
@@ -86,14 +89,17 @@ def general(screen: Screen, folder: Path, look: str) -> Iterator[Taken]:
     for number in range(sources.count()):
         sources.nth(number).click()
         yield take(screen, folder, f"new-source-{number + 1}-{look}")
-    for source in (0, 4):
-        screen.page.get_by_test_id("stButtonGroup").get_by_text("Application").click()
-        sources.nth(source).click()
-        for step in ("Parameters", "Objective and SLA", "Strategy and steering", "Review"):
+    steps = screen.page.get_by_test_id("stButtonGroup").first
+    first, *later = STEPS
+    for name in ("My program", "Built-in example"):
+        steps.get_by_text(first).click()
+        screen.settled()
+        sources.filter(has_text=name).click()
+        for step in later:
             screen.settled()
-            screen.page.get_by_test_id("stButtonGroup").get_by_text(step).click()
-            name = step.lower().replace(" ", "-")
-            yield take(screen, folder, f"new-{source + 1}-{name}-{look}")
+            steps.get_by_text(step).click()
+            file = f"new-{name}-{step}-{look}".lower().replace(" ", "-")
+            yield take(screen, folder, file)
     yield take(screen, folder, f"new-narrow-{look}", NARROW)
     screen.goto("/workload")
     yield take(screen, folder, f"workload-{look}")
@@ -153,7 +159,8 @@ def of_state(
             screen.press(_START)
             screen.says(re.compile("Running$"))
         yield take(screen, folder, f"{state}-{address}-{look}")
-        if state in ("middle", "warned", "own-program"):
+        if state in THREE_WIDTHS:
+            yield take(screen, folder, f"{state}-{address}-middle-{look}", MIDDLE)
             yield take(screen, folder, f"{state}-{address}-narrow-{look}", NARROW)
         if state == "middle":
             yield from _unfolded(screen, folder, f"{state}-{address}", look)
