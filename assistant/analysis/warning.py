@@ -64,18 +64,18 @@ def verdict(miss: float, band: tuple[float, float]) -> str:
     """Return one sentence on ``miss``, the probability to miss the goal, and its range ``band``.
 
     >>> verdict(0.74, (0.52, 0.89))
-    'Likely to miss: about 3 in 4 studies that looked like this missed (52 to 89 % depending on
+    'Likely to miss: about 3 in 4 sweeps like this one missed (52 to 89 % depending on
     the space).'
     >>> verdict(0.5, (0.27, 0.73))
-    'Of studies that looked like this 50 % missed (27 to 73 % depending on the space).'
+    'Of sweeps like this one 50 % missed (27 to 73 % depending on the space).'
     """
     spread = f"({band_words(band)} depending on the space)"
     if ON_TRACK < miss < LIKELY:
-        return f"Of studies that looked like this {percent(miss)} missed {spread}."
+        return f"Of sweeps like this one {percent(miss)} missed {spread}."
     words = "On track" if miss <= ON_TRACK else "Likely to miss"
     if miss >= VERY_LIKELY:
         words = "Very likely to miss"
-    return f"{words}: {share_phrase(miss)} studies that looked like this missed {spread}."
+    return f"{words}: {share_phrase(miss)} sweeps like this one missed {spread}."
 
 
 def warning_text(forecast: Forecast) -> str:

@@ -347,12 +347,18 @@ def band_words(band: tuple[float, float]) -> str:
     """Return a range of probabilities as text in percent, such as ``11 to 48 %``.
 
     >>> band_words((0.11, 0.48)), band_words((0.004, 0.02)), band_words((0.999, 1.0))
-    ('11 to 48 %', 'below 1 to 2 %', 'above 99 %')
+    ('11 to 48 %', 'up to 2 %', 'above 99 %')
+    >>> band_words((0.99, 0.999))
+    '99 % or more'
     """
-    low, high = sorted(band)
-    if percent(low) == percent(high):
-        return percent(low)
-    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
+    low, high = (percent(end) for end in sorted(band))
+    if low == high:
+        return low
+    if low[0].isdigit() and high[0].isdigit():
+        return f"{low.removesuffix(' %')} to {high}"
+    if low[0].isdigit():
+        return f"{low} or more"
+    return f"up to {high}" if high[0].isdigit() else "below 1 to above 99 %"
 
 
 def share_phrase(share: float) -> str:

@@ -71,7 +71,7 @@ def with_chance(chance: float) -> Forecast:
 
 
 def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> None:
-    told = f"Likely to miss: about 3 in 4 studies that looked like this missed their goal. {CHANCE}"
+    told = f"Likely to miss: about 3 in 4 sweeps like this one missed their goal. {CHANCE}"
     assert headline(WAIT, SEEN) == told
     assert forecast_sentences(WAIT, SEEN) == (
         (
@@ -91,13 +91,13 @@ def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> No
 @pytest.mark.parametrize(
     ("chance", "verdict", "begins"),
     [
-        (0.0999, "very_likely_miss", "Very likely to miss: about 9 in 10 studies"),
-        (0.101, "likely_miss", "Likely to miss: about 9 in 10 studies"),
-        (0.299, "likely_miss", "Likely to miss: about 7 in 10 studies"),
+        (0.0999, "very_likely_miss", "Very likely to miss: about 9 in 10 sweeps"),
+        (0.101, "likely_miss", "Likely to miss: about 9 in 10 sweeps"),
+        (0.299, "likely_miss", "Likely to miss: about 7 in 10 sweeps"),
         (0.301, "open", "Chance to reach 12,000 s"),
         (0.699, "open", "Chance to reach 12,000 s"),
-        (0.701, "on_track", "On track: about 7 in 10 studies that looked like this reached"),
-        (0.995, "on_track", "On track: nearly all studies that looked like this reached"),
+        (0.701, "on_track", "On track: about 7 in 10 sweeps like this one reached"),
+        (0.995, "on_track", "On track: nearly all sweeps like this one reached"),
     ],
 )
 def test_verdicts_begin_at_their_bounds_and_between_there_is_none(

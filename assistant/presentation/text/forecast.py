@@ -135,12 +135,10 @@ def _missed(subject: ForecastSubject, forecast: Forecast, goal_value: str) -> st
 
 
 def _judged(verdict: GoalVerdict, chance: float) -> str:
-    missed = f"{share_phrase(1.0 - chance)} studies that looked like this missed their goal."
+    missed = f"{share_phrase(1.0 - chance)} sweeps like this one missed their goal."
     return {
         "nearly_used": "The budget is nearly used.",
-        "on_track": (
-            f"On track: {share_phrase(chance)} studies that looked like this reached their goal."
-        ),
+        "on_track": (f"On track: {share_phrase(chance)} sweeps like this one reached their goal."),
         "likely_miss": f"Likely to miss: {missed}",
         "very_likely_miss": f"Very likely to miss: {missed}",
     }.get(verdict, "")
