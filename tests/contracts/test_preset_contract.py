@@ -5,15 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from assistant.applications.scheduling import (
-    PRESETS,
-    CurrentPolicies,
-    Preset,
-    Scheduling,
-    preset_named,
-    presets,
-)
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
 from assistant.applications.scheduling_parameters import every_option
+from assistant.applications.scheduling_presets import PRESETS, Preset, preset_named, presets
 from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.errors import ApplicationError
 from sim import Workload, simulation

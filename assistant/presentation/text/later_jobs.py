@@ -144,7 +144,14 @@ def _changes(experiment: Experiment, other: ConfigurationSummary) -> str:
 def _cautions(current: Measures) -> tuple[str, ...]:
     told = []
     mean_s, recorded = _number(current, _MEAN), _number(current, "wait_to_recorded_ratio")
-    if mean_s is not None and mean_s < _SHORT_QUEUE_S:
+    later_s = _number(current, "later_mean_wait_s")
+    is_short = mean_s is not None and mean_s < _SHORT_QUEUE_S
+    if mean_s is not None and is_short and later_s is not None and later_s >= _SHORT_QUEUE_S:
+        told.append(
+            f"In the jobs of the runs hardly any waits ({spoken(mean_s, 's')} on average), so the "
+            "constraints say little: let runs simulate a busier part of the log (train_share)."
+        )
+    elif mean_s is not None and is_short:
         told.append(
             f"The queue is short ({spoken(mean_s, 's')} on average): ask how much more work fits, "
             "with copperline workload capacity."
