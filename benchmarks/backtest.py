@@ -20,7 +20,7 @@ from benchmarks.harness import Record, guarded, parser, table
 from sim import ClusterSpec, Scenario, Workload, simulate
 from sim.api import load_workload
 from sim.formats import rules_from_texts
-from sim.metrics.backtest import backtest, can_correct, corrected_replays, has_recorded_waits
+from sim.metrics.recorded_waits import backtest, can_correct, corrected_replays, has_recorded_waits
 
 LOGS = (
     "UniLu-Gaia-2014-1", "theta_2022", "theta_2023", "LLNL-Atlas-2006-2.1-cln",

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, cast
 
+import numpy as np
+
 from assistant.applications import scheduling_parameters
 from assistant.applications.scheduling_parameters import (
     BESIDE,
@@ -46,7 +48,7 @@ from sim.api import (
     simulate_many,
 )
 from sim.api import measures as measures_of
-from sim.metrics import max_wait_s
+from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement
 from strategies import Level, ParameterSpace
 
 MEASURES = (
@@ -75,6 +77,8 @@ OF_ONE_PARTITION = tuple(
 EVERY: Final = "every"  # Stands for all registered orders or rules that can simulate the workload
 
 DEFAULT_PRESET = "paper"
+
+RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,8 +487,19 @@ class Scheduling:
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
             Fact("A job that exceeds its request", overrun.get(self.overrun, self.overrun)),
             *(Fact("Reading the log", note.sentence) for note in load.notes),
+            *(Fact(RECORDED_WAITS, sentence) for sentence in self._recorded_waits),
             Fact("Workload digest", load.digest[:16]),
         )
+
+    @cached_property
+    def _recorded_waits(self) -> tuple[str, ...]:
+        """How far the simulated waits of the baseline are those of the log, if it records any."""
+        if np.isnan(self.workload.logged_wait_s).all():
+            return ()
+        scenario, result = self.simulated(self.baseline, 0)
+        if not has_recorded_waits(self.workload, result):
+            return ()
+        return (wait_agreement(scenario, result).sentence,)
 
     @property
     def _left_out(self) -> tuple[str, ...]:

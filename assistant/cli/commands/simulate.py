@@ -43,10 +43,11 @@ from sim.api import (
 )
 from sim.api import simulate as run_simulation
 from sim.explain import WATCHING_ENGINES, explain_start
-from sim.metrics import GroupMetrics, ScheduleMetrics
-from sim.metrics.backtest import (
+from sim.metrics import (
     Backtest,
     CorrectedReplays,
+    GroupMetrics,
+    ScheduleMetrics,
     WaitAgreement,
     backtest,
     can_correct,

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from sim import ClusterSpec, Scenario, ScenarioError, Workload, simulate
 from sim.generators import default_workload
-from sim.metrics.backtest import (
+from sim.metrics.recorded_waits import (
     RecordedSchedule,
     backtest,
     capacity_windows,
