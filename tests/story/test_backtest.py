@@ -54,4 +54,25 @@ def test_what_cannot_be_compared_is_refused(backtest: Cli) -> None:
     assert "tiny records no wait of a job that ran" in err
     code, _, err = backtest((0, 0, 0), "--backtest", "--explain", "1")
     assert code == 2
-    assert "give --explain or --backtest, not both" in err
+    assert "--explain is for one job" in err
+
+
+def test_a_configuration_is_tested_against_the_one_in_use(cli: Cli, tmp_path: Path) -> None:
+    jobs = "".join(
+        f"{i + 1} {300 * i} -1 600 {8 if i % 4 in (0, 3) else 1} -1 -1 -1 600 -1 1 {i % 3} "
+        "1 -1 1 -1 -1 -1\n"
+        for i in range(80)
+    )
+    (tmp_path / "log.swf").write_text(f"; MaxProcs: 8\n{jobs}")
+    base = ("simulate", "log.swf", "--backfill", "none", "--order", "saf")
+    code, out, _ = cli(*base, "--against", "fcfs:none", "--json")
+    assert code == 0
+    body = json.loads(out)
+    assert body["verdict"] == "carries over"
+    assert [row["name"] for row in body["ratios"][:2]] == ["first half", "second half"]
+    _, out, err = cli(*base, "--against", "fcfs:none")
+    assert "the gain carries over" in " ".join(out.split())
+    assert "simulating: second half" in err
+    code, _, err = cli(*base, "--against", "fcfs:none:x")
+    assert code == 2
+    assert "not of the form ORDER[:BACKFILL]" in err

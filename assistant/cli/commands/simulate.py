@@ -1,7 +1,7 @@
 """Command ``copperline simulate``: replay a job log on a cluster."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from assistant.cli.job_table import (
     throttle_of,
     write_jobs,
 )
+from assistant.cli.log_comparison import LogComparison, current_configuration, print_transfer
 from assistant.cli.options import ReadingRule, by_number, policy_options
 from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import number, quantity
@@ -43,18 +44,7 @@ from sim.api import (
 )
 from sim.api import simulate as run_simulation
 from sim.explain import WATCHING_ENGINES, explain_start
-from sim.metrics import (
-    Backtest,
-    CorrectedReplays,
-    GroupMetrics,
-    ScheduleMetrics,
-    WaitAgreement,
-    backtest,
-    can_correct,
-    corrected_replays,
-    has_recorded_waits,
-    wait_agreement,
-)
+from sim.metrics import GroupMetrics, ScheduleMetrics
 
 PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
 WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
@@ -130,8 +120,6 @@ def window_of(text: str) -> CapacityWindow:
     times = parse_duration(parts[2]), parse_duration(parts[3])
     return CapacityWindow(parts[0], procs, *times, *parts[4:])  # type: ignore[arg-type]
 
-
-_LEAST_SHOWN = 30  # Jobs of a group in the table of a backtest; --json has all groups
 
 MOST_MEMORY_T = 2**53 // 1024**4  # 2**53 bytes
 
@@ -271,6 +259,16 @@ def simulate(
             "class and week, with what explains the gap. Give the configuration in use.",
         ),
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ORDER[:BACKFILL]",
+            help="Test whether this configuration waits less than the one in use, which is all "
+            "processors in one partition with this order and backfill rule (easy), on both halves "
+            "of the log, under other load, and on generated futures.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
@@ -280,12 +278,12 @@ def simulate(
         "--procs": procs, "--partition": partition, "--window": window, "--cleanup": cleanup,
         "--whole-nodes": whole_nodes, "--shared-nodes": shared_nodes, "--grace": grace,
         "--node-memory": node_memory, "--explain": explain_job,
-        "--backtest": compare or None,
+        "--backtest": compare or None, "--against": against,
         "--overrun": None if overrun == "raise" else overrun,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
-        _only_to_explain(engine, per_job, compare=compare)
+        _only_to_explain(engine, per_job, compare=compare or against is not None)
     if per_job is not None:
         check_writable(per_job)
     workload = load_log(log, first, reading)
@@ -335,9 +333,14 @@ def simulate(
         else:
             print_explanation(explained, workload)
         return 0
+    if against is not None:
+        if compare or per_job is not None:
+            raise SettingsError("--against compares schedules; leave out --backtest and --per-job")
+        print_transfer(scenario, current_configuration(scenario, against), as_json=as_json)
+        return 0
     result = run_simulation(scenario, engine=engine)
     notes = [note for note in (result.note, rigid_note(workload)) if note is not None]
-    _report(scenario, result, notes, _Backtested.of(scenario, result, compare=compare), as_json)
+    _report(scenario, result, notes, LogComparison.of(scenario, result, compare=compare), as_json)
     if per_job is not None:
         write_jobs(per_job, scenario, result)
     return 0
@@ -346,7 +349,7 @@ def simulate(
 def _only_to_explain(engine: str, per_job: Path | None, *, compare: bool) -> None:
     """Refuse options that have no effect on an explanation."""
     if compare:
-        raise SettingsError("give --explain or --backtest, not both: --explain is for one job")
+        raise SettingsError("--explain is for one job; leave out --backtest and --against")
     if per_job is not None:
         raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
     if engine not in WATCHING_ENGINES:
@@ -392,7 +395,7 @@ def _report(
     scenario: Scenario,
     result: SimulationResult,
     notes: list[str],
-    tested: "_Backtested | None",
+    tested: LogComparison | None,
     as_json: bool,
 ) -> None:
     """Print the metrics of a schedule, and how far they agree with the log."""
@@ -407,99 +410,6 @@ def _report(
     _print_metrics(scenario, metrics, result.engine)
     if tested is not None:
         tested.print()
-
-
-@dataclass(frozen=True)
-class _Backtested:
-    """Agreement of a schedule with its log; backtest and replays if requested and possible."""
-
-    agreement: WaitAgreement
-    backtest: Backtest | None = None
-    corrected: CorrectedReplays | None = None
-
-    @classmethod
-    def of(
-        cls, scenario: Scenario, result: SimulationResult, *, compare: bool
-    ) -> "_Backtested | None":
-        """Compare a schedule with its log; None if the log has no waits and none are needed.
-
-        Raises:
-            ScenarioError: a backtest is requested, and the log records no wait of a job that ran.
-        """
-        if compare:
-            tested = backtest(scenario, result)
-            corrected = None
-            if can_correct(scenario):
-                corrected = corrected_replays(scenario, run_simulation)
-            return cls(tested.agreement, tested, corrected)
-        if not has_recorded_waits(scenario.workload, result):
-            return None
-        return cls(wait_agreement(scenario, result))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return agreement, groups, causes and replays as JSON."""
-        content = {"sentence": self.agreement.sentence, **asdict(self.agreement)}
-        if self.backtest is None:
-            return {"recorded_waits": content}
-        details = asdict(self.backtest)
-        del details["agreement"]
-        replays = None
-        if self.corrected is not None:
-            replays = {"sentence": self.corrected.sentence, **asdict(self.corrected)}
-        return {"recorded_waits": content, "backtest": {**details, "corrected": replays}}
-
-    def print(self) -> None:
-        """Print the sentence; of a backtest also groups, causes and the corrected replay."""
-        OUT.print(self.agreement.sentence, style="bold", soft_wrap=True)
-        if self.backtest is None:
-            return
-        OUT.print(_agreement_table(self.backtest))
-        weeks = [each.agreement for each in self.backtest.groups if each.kind == "week"]
-        known = [week.ratio for week in weeks if week.ratio is not None]
-        if len(known) > 1:
-            n_close = sum(week.is_close for week in weeks)
-            OUT.print(
-                f"  By week of submission: within 7 % in {n_close} of {len(known)} weeks; ratios "
-                f"from {_ratio(min(known))} to {_ratio(max(known))}.",
-                soft_wrap=True,
-            )
-        if self.backtest.causes:
-            OUT.print("In the log, but not in the simulation (parts of the wait overlap)")
-        for cause in self.backtest.causes:
-            OUT.print(f"  {cause.sentence}", soft_wrap=True)
-        if self.corrected is not None:
-            OUT.print(f"Corrected capacity: {self.corrected.sentence}", soft_wrap=True)
-
-
-def _agreement_table(tested: Backtest) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("wait [s]", "jobs", "recorded", "simulated", "ratio", "rank", "apart"):
-        table.add_column(name, justify="left" if name == "wait [s]" else "right", no_wrap=True)
-    every = tested.agreement
-    titles = [("mean of all", every)]
-    titles += [(f"{e.kind} {e.name}", e.agreement) for e in tested.groups if e.kind != "week"]
-    shown = [(title, agreement) for title, agreement in titles if agreement.n >= _LEAST_SHOWN]
-    for title, agreement in shown or titles[:1]:
-        table.add_row(
-            f"  {title}",
-            f"{agreement.n:,}",
-            number(agreement.recorded.mean_s),
-            number(agreement.simulated.mean_s),
-            _ratio(agreement.ratio),
-            "" if agreement.rank is None else f"{agreement.rank:.2f}",
-            number(agreement.mean_difference_s),
-        )
-        if agreement is every:
-            for name, of in (("median", "median_s"), ("90 %", "p90_s")):
-                pair = (number(getattr(side, of)) for side in (every.recorded, every.simulated))
-                table.add_row(f"  {name} of all", f"{every.n:,}", *pair)
-    if len(titles) > len(shown):
-        table.add_row(f"  groups below {_LEAST_SHOWN} jobs", f"{len(titles) - len(shown)}")
-    return table
-
-
-def _ratio(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def _print_metrics(scenario: Scenario, metrics: ScheduleMetrics, engine: str) -> None:
