@@ -18,6 +18,7 @@ from assistant.cli.job_table import (
     check_writable,
     cluster_of,
     place,
+    print_changed_starts,
     print_explanation,
     rigid_note,
     throttle_of,
@@ -31,6 +32,7 @@ from sim.api import (
     Allocation,
     CapacityWindow,
     ClusterSpec,
+    EngineError,
     Partition,
     Scenario,
     SimulationResult,
@@ -43,6 +45,7 @@ from sim.api import (
     summarise,
 )
 from sim.api import simulate as run_simulation
+from sim.counterfactuals import changed_starts
 from sim.explain import WATCHING_ENGINES, explain_start
 from sim.metrics import GroupMetrics, ScheduleMetrics
 
@@ -326,12 +329,7 @@ def simulate(
     )
     check_scenario(scenario)  # refuse an invalid scenario before any slow step
     if explain_job is not None:
-        explained = explain_start(scenario, explain_job)
-        if as_json:
-            head = {"scenario": scenario.digest, "engine": "process"}
-            print_json({**head, "explanation": asdict(explained)})
-        else:
-            print_explanation(explained, workload)
+        _explain(scenario, explain_job, as_json=as_json)
         return 0
     if against is not None:
         if compare or per_job is not None:
@@ -344,6 +342,27 @@ def simulate(
     if per_job is not None:
         write_jobs(per_job, scenario, result)
     return 0
+
+
+def _explain(scenario: Scenario, job_id: int, *, as_json: bool) -> None:
+    """Print why a job started when it did, and when it would have started with changes."""
+    reasons_unknown = explained = None
+    try:
+        explained = explain_start(scenario, job_id)
+    except EngineError as error:
+        reasons_unknown = str(error)
+    changed = changed_starts(scenario, job_id)
+    if as_json:
+        content = None if explained is None else asdict(explained)
+        starts = {"reasons_unknown": reasons_unknown, "changed_starts": asdict(changed)}
+        head = {"scenario": scenario.digest, "engine": "process"}
+        print_json({**head, "explanation": content, **starts})
+        return
+    if explained is not None:
+        print_explanation(explained, scenario.workload)
+    else:
+        OUT.print(f"The reasons for its wait are unknown: {reasons_unknown}", soft_wrap=True)
+    print_changed_starts(changed, with_start=explained is None)
 
 
 def _only_to_explain(engine: str, per_job: Path | None, *, compare: bool) -> None:
