@@ -37,6 +37,7 @@ SHOWN = Command(
     "quick",
 )
 STARTED = Command("assistant.cli demo\nassistant.cli init\nassistant.cli sweep sweep.toml", "quick")
+BACKTEST = Command("benchmarks.backtest --data {data}", "quick")
 EXPLAINED = Command(
     "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078", "quick"
 )
@@ -244,6 +245,7 @@ CLAIMS: tuple[Claim, ...] = (
     Table(CLOUDS, "| first failure", PACKING, keys=2),
     Transcript(README, STARTED),
     Transcript(EFFECTS_PAGE, SHOWN),
+    Table("docs/howto/backtest.md", "| log", BACKTEST),
     Transcript(START_PAGE, EXPLAINED),
     Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),
     Sentence(TESTBED, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "

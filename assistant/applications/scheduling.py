@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
+import numpy as np
+
 from assistant.applications import scheduling_parameters
 from assistant.applications.scheduling_comparison import (
     CLASS_RATIO,
@@ -64,7 +66,7 @@ from sim.api import (
     simulate_many,
 )
 from sim.api import measures as measures_of
-from sim.metrics import max_wait_s
+from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement
 from strategies import Level, ParameterSpace
 
 MEASURES = (
@@ -90,6 +92,8 @@ MEASURES = (
 OF_ONE_PARTITION = tuple(
     name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
 )
+
+RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
 MOST_LONGEST = 1.5
 _MOST_CURRENT = 1_000  # Workloads whose waits under the current configuration are at hand
@@ -427,8 +431,19 @@ class Scheduling:
             Fact("A job that exceeds its request", overrun.get(self.overrun, self.overrun)),
             *(Fact("Reading the log", note.sentence) for note in load.notes),
             *(Fact("Checked on", text) for text in self._check_in_words),
+            *(Fact(RECORDED_WAITS, sentence) for sentence in self._recorded_waits),
             Fact("Workload digest", load.digest[:16]),
         )
+
+    @cached_property
+    def _recorded_waits(self) -> tuple[str, ...]:
+        """How far the simulated waits of the baseline are those of the log, if it records any."""
+        if np.isnan(self.workload.logged_wait_s).all():
+            return ()
+        scenario, result = self.simulated(self.baseline, 0)
+        if not has_recorded_waits(scenario.workload, result):
+            return ()
+        return (wait_agreement(scenario, result).sentence,)
 
     @property
     def _left_out(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.api import Scenario, SimulationResult, Workload
+from sim.api import Scenario, SimulationResult
 
 Waits = NDArray[np.float64]
 
@@ -28,12 +28,11 @@ OF_CLASSES = tuple(f"{name}_mean_wait_s" for name in (*WIDTH_CLASSES, *REQUEST_C
 
 WORK_WEIGHTED = "work_weighted_wait_s"
 CLASS_RATIO, LONGEST_RATIO = "class_wait_ratio", "longest_wait_ratio"
-RECORDED_RATIO = "wait_to_recorded_ratio"
 LATER_MEAN, LATER_RATIO = "later_mean_wait_s", "later_wait_ratio"
 LATER_LOW, LATER_HIGH = "later_wait_ratio_low", "later_wait_ratio_high"
 LATER_CLASS, LATER_LONGEST = f"later_{CLASS_RATIO}", f"later_{LONGEST_RATIO}"
 
-COMPARED = (*OF_CLASSES, WORK_WEIGHTED, CLASS_RATIO, LONGEST_RATIO, RECORDED_RATIO)
+COMPARED = (*OF_CLASSES, WORK_WEIGHTED, CLASS_RATIO, LONGEST_RATIO)
 """Measures of every run."""
 
 LATER = (LATER_MEAN, LATER_RATIO, LATER_LOW, LATER_HIGH, LATER_CLASS, LATER_LONGEST)
@@ -66,8 +65,6 @@ class WaitProfile:
         mean_s, longest_s: of all jobs, in seconds.
         work_weighted_s: mean wait weighted by processors times run time, in seconds.
         block_sums_s, block_sizes: sum of the waits and number of jobs of each of ten blocks.
-        of_recorded: mean wait as a share of the recorded one of the same jobs; None if the log has
-            no waits, or none above 0.
     """
 
     by_class: dict[str, float]
@@ -76,7 +73,6 @@ class WaitProfile:
     work_weighted_s: float
     block_sums_s: Waits
     block_sizes: Waits
-    of_recorded: float | None
 
     @classmethod
     def of(cls, scenario: Scenario, result: SimulationResult, first: int = 0) -> Self | None:
@@ -104,7 +100,6 @@ class WaitProfile:
             float((work * wait_s).sum()) / total_work if total_work else 0.0,
             np.bincount(blocks, wait_s, _BLOCKS).astype(np.float64),
             np.bincount(blocks, minlength=_BLOCKS).astype(np.float64),
-            _of_recorded(jobs, first, ran, wait_s),
         )
 
     def ratio_to(self, current: Self) -> float | None:
@@ -147,7 +142,6 @@ def compared(mine: WaitProfile | None, current: WaitProfile | None) -> dict[str,
         WORK_WEIGHTED: mine.work_weighted_s,
         CLASS_RATIO: mine.class_ratio_to(current),
         LONGEST_RATIO: mine.longest_ratio_to(current),
-        RECORDED_RATIO: mine.of_recorded,
     }
 
 
@@ -183,10 +177,3 @@ def _means(
     for name, total_s, n in zip(names, sums, counts, strict=True):
         if n:
             yield name, float(total_s / n)
-
-
-def _of_recorded(jobs: Workload, first: int, ran: NDArray[np.bool_], wait_s: Waits) -> float | None:
-    recorded_s = jobs.logged_wait_s[first:][ran]
-    has = ~np.isnan(recorded_s)
-    total_s = float(recorded_s[has].sum())
-    return float(wait_s[has].sum()) / total_s if total_s > 0 else None

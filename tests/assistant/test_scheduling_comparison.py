@@ -31,7 +31,6 @@ def jobs(n: int = 40, seed: int = 1) -> Workload:
         requested_s=requested_s,
         procs=rng.choice([1, 2, 8, 9, 40, 64], n),
         max_procs=PROCS,
-        logged_wait_s=np.full(n, 100.0),
         name="by hand",
     )
 
@@ -45,16 +44,18 @@ def test_the_space_is_orders_times_lanes() -> None:
 
 def test_a_lane_goes_first_on_the_same_processors() -> None:
     lane = {"order": "fcfs", "lane_max_requested_s": 3_600, "lane_max_procs": 4}
-    application = Scheduling(jobs(), preset="lanes", train_share=1.0)
+    log = Workload.from_arrays(  # the whole machine, the whole machine, and a short narrow job
+        submit_s=[0, 1, 2], runtime_s=[100, 100, 100], requested_s=[7_200, 7_200, 100],
+        procs=[PROCS, PROCS, 1], max_procs=PROCS, name="by hand",
+    )  # fmt: skip
+    application = Scheduling(log, preset="lanes", train_share=1.0)
     scenario = application.scenario(lane)
     assert scenario.cluster.total_procs == PROCS
     assert [(p.name, p.on, p.tier) for p in scenario.cluster.partitions] == [
         ("express", "main", 1), ("main", None, 0),
     ]  # fmt: skip
-    measures = application.evaluate(lane, 0)
-    current = application.evaluate(application.baseline, 0)
-    assert measures["n_rejected"] == 0
-    assert measures["short_jobs_mean_wait_s"] < current["short_jobs_mean_wait_s"]  # type: ignore[operator]
+    order = np.argsort(simulate(scenario).start_s, kind="stable")
+    assert order[:3].tolist() == [0, 2, 1]  # the short job overtakes, though FCFS has it last
 
 
 def test_means_by_class_are_those_of_a_loop() -> None:
@@ -73,7 +74,6 @@ def test_means_by_class_are_those_of_a_loop() -> None:
     for name, waits in by_name.items():
         assert waits, "every class has a job"
         assert measures[name] == pytest.approx(np.mean(waits))
-    assert measures["wait_to_recorded_ratio"] == pytest.approx(measures["mean_wait_s"] / 100)  # type: ignore[operator]
 
 
 @given(st.floats(0, 1e5), st.floats(1, 1e5), st.floats(1, 2))
@@ -81,7 +81,7 @@ def test_a_ratio_is_in_its_bound_where_the_wait_is(
     mine: float, current: float, bound: float
 ) -> None:
     def of(longest_s: float) -> WaitProfile:
-        return WaitProfile({}, 0.0, longest_s, 0.0, np.zeros(10), np.ones(10), None)
+        return WaitProfile({}, 0.0, longest_s, 0.0, np.zeros(10), np.ones(10))
 
     is_in = of(mine).longest_ratio_to(of(current)) <= bound
     if abs(mine - (bound * current + SLACK_S)) > 1e-6 * mine:
@@ -118,12 +118,12 @@ def test_an_interval_is_the_bootstrap_of_the_ratio_of_sums() -> None:
     rng = np.random.default_rng(5)
     sums, others = rng.uniform(50, 150, 10), rng.uniform(100, 200, 10)
     sizes = np.full(10, 5.0)
-    mine = WaitProfile({}, sums.sum() / 50, 0, 0, sums, sizes, None)
-    current = WaitProfile({}, others.sum() / 50, 0, 0, others, sizes, None)
+    mine = WaitProfile({}, sums.sum() / 50, 0, 0, sums, sizes)
+    current = WaitProfile({}, others.sum() / 50, 0, 0, others, sizes)
     draws = np.random.default_rng(9).integers(0, 10, (20_000, 10))
     expected = np.quantile(sums[draws].sum(axis=1) / others[draws].sum(axis=1), (0.025, 0.975))
     assert mine.ratio_interval_to(current) == pytest.approx(tuple(expected), abs=0.01)
-    few = WaitProfile({}, 1.0, 0, 0, sums, np.array([1.0] * 9 + [0.0]), None)
+    few = WaitProfile({}, 1.0, 0, 0, sums, np.array([1.0] * 9 + [0.0]))
     assert few.ratio_interval_to(few) is None
 
 

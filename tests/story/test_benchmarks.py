@@ -39,6 +39,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "ranking": (),
     "placement": ("--data", ""),
     "warned_sweeps": ("--data", ""),
+    "backtest": ("--data", ""),
 }
 
 

@@ -143,7 +143,7 @@ def _changes(experiment: Experiment, other: ConfigurationSummary) -> str:
 
 def _cautions(current: Measures) -> tuple[str, ...]:
     told = []
-    mean_s, recorded = _number(current, _MEAN), _number(current, "wait_to_recorded_ratio")
+    mean_s = _number(current, _MEAN)
     later_s = _number(current, "later_mean_wait_s")
     is_short = mean_s is not None and mean_s < _SHORT_QUEUE_S
     if mean_s is not None and is_short and later_s is not None and later_s >= _SHORT_QUEUE_S:
@@ -155,12 +155,6 @@ def _cautions(current: Measures) -> tuple[str, ...]:
         told.append(
             f"The queue is short ({spoken(mean_s, 's')} on average): ask how much more work fits, "
             "with copperline workload capacity."
-        )
-    elif recorded is not None and not 0.8 <= recorded <= 1.25:
-        told.append(
-            f"Simulated waits under the current configuration are {recorded:.2g} times the "
-            "recorded ones, so something that made jobs wait is not simulated: trust the "
-            "percentages more than the minutes."
         )
     return tuple(told)
 
