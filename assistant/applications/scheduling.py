@@ -78,8 +78,6 @@ MEASURES = (
     "makespan_s",
     "utilisation",
     "utilisation_at_arrival",
-    "utilisation_small",
-    "utilisation_main",
     "n_jobs",
     "n_rejected",
     "n_killed",
@@ -87,11 +85,7 @@ MEASURES = (
     "procs",
     *COMPARED,
 )
-"""All measures of a run; a measure without any job is missing or unknown."""
-
-OF_ONE_PARTITION = tuple(
-    name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
-)
+"""Measures of every run; a measure without any job is missing or unknown."""
 
 RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
@@ -367,7 +361,10 @@ class Scheduling:
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of all measures that a run may have."""
-        names = MEASURES if self.has_split else OF_ONE_PARTITION
+        lane = any(self.variation.among(LANE_MAX_REQUESTED))
+        beside = (*(["small"] if self.has_split else []), *(["express"] if lane else []))
+        partitions = (*beside, "main") if beside else ()
+        names = (*MEASURES, *(f"utilisation_{name}" for name in partitions))
         return (*names, *LATER) if self.is_checked else names
 
     @property
