@@ -40,6 +40,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "placement": ("--data", ""),
     "warned_sweeps": ("--data", ""),
     "backtest": ("--data", ""),
+    "default_question": ("--data", ""),
 }
 
 
