@@ -37,6 +37,8 @@ SHOWN = Command(
     "quick",
 )
 STARTED = Command("assistant.cli demo\nassistant.cli init\nassistant.cli sweep sweep.toml", "quick")
+QUESTION = Command("benchmarks.default_question --data {data}", "quick")
+BACKTEST = Command("benchmarks.backtest --data {data}", "quick")
 EXPLAINED = Command(
     "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078", "quick"
 )
@@ -198,6 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
     Sentence(BENCH, r"starts is at least ([\d.]+) in each of the (\d+) partitions, and the mean "
              r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
     Table(BENCH, "| log, parameters | current", SWEEPS),
+    Table(BENCH, "| log | jobs | none", QUESTION),
     Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),
     Table(BENCH, "| generated: runs of grasp", SEARCH),
     Sentence(BENCH, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
@@ -244,6 +247,7 @@ CLAIMS: tuple[Claim, ...] = (
     Table(CLOUDS, "| first failure", PACKING, keys=2),
     Transcript(README, STARTED),
     Transcript(EFFECTS_PAGE, SHOWN),
+    Table("docs/howto/backtest.md", "| log", BACKTEST),
     Transcript(START_PAGE, EXPLAINED),
     Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),
     Sentence(TESTBED, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "

@@ -631,28 +631,27 @@ def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
     if order.score_now is not None:
         raise EngineError(
             f"order '{order.name}' ranks the queue anew while jobs wait, which cannot be "
-            "explained so far; simulate without an explanation."
+            "explained so far."
         )
     if scenario.allocation != "processors":
         raise EngineError(
             f"allocation is '{scenario.allocation}', and only allocation='processors' can be "
-            "explained so far; simulate without an explanation."
+            "explained so far."
         )
     if scenario.cleanup_s > 0:
         raise EngineError(
             f"cleanup_s is {scenario.cleanup_s:g}, and only schedules without cleanup can be "
-            "explained so far; leave it out, or simulate without an explanation."
+            "explained so far; leave it out."
         )
     if scenario.windows:
         raise EngineError(
-            "the scenario has capacity windows, and only constant capacity can be explained so "
-            "far; simulate without an explanation."
+            "the scenario has capacity windows, and only constant capacity can be explained so far."
         )
     for part in scenario.cluster.partitions:
         if part.preemptible or part.running_per_user is not None:
             raise EngineError(
                 f"partition '{part.name}' is preemptible or limits the jobs of each user, which "
-                "cannot be explained so far; simulate without an explanation."
+                "cannot be explained so far."
             )
     row = _row_of(scenario.workload, job_id)
     admission = admit(scenario)

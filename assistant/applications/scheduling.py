@@ -7,25 +7,46 @@ combinations); goals are a low mean response time and at most three hours of wai
 that requested under one hour. Other presets (`PRESETS`) open other parameters.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, cast
+from itertools import islice
+
+import numpy as np
 
 from assistant.applications import scheduling_parameters
+from assistant.applications.scheduling_comparison import (
+    CLASS_RATIO,
+    COMPARED,
+    LATER,
+    LONGEST_RATIO,
+    WaitProfile,
+    compared,
+    compared_later,
+)
 from assistant.applications.scheduling_parameters import (
     BESIDE,
     COMPUTED,
     KINDS,
+    LANE_MAX_PROCS,
+    LANE_MAX_REQUESTED,
     SMALL_PROCS,
     Kind,
     SchedulingVariation,
+    cluster_of,
     computed_levels,
     every_option,
-    numbers_in_order,
     option_values,
     options_of,
+)
+from assistant.applications.scheduling_presets import (
+    DEFAULT_PRESET,
+    Preset,
+    PresetLevels,
+    fill_preset,
+    preset_named,
 )
 from assistant.core.errors import ApplicationError, RunError, hint
 from assistant.core.events import Fact
@@ -41,12 +62,11 @@ from sim.api import (
     Workload,
     check_policies,
     format_duration,
-    known_names,
     simulate,
     simulate_many,
 )
 from sim.api import measures as measures_of
-from sim.metrics import max_wait_s
+from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement
 from strategies import Level, ParameterSpace
 
 MEASURES = (
@@ -58,140 +78,21 @@ MEASURES = (
     "makespan_s",
     "utilisation",
     "utilisation_at_arrival",
-    "utilisation_small",
-    "utilisation_main",
     "n_jobs",
     "n_rejected",
     "n_killed",
     "small_jobs_max_wait_s",
     "procs",
+    *COMPARED,
 )
-"""All measures of a run; a measure without any job is missing or unknown."""
+"""Measures of every run; a measure without any job is missing or unknown."""
 
-OF_ONE_PARTITION = tuple(
-    name for name in MEASURES if name not in ("utilisation_small", "utilisation_main")
-)
+RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
-EVERY: Final = "every"  # Stands for all registered orders or rules that can simulate the workload
-
-DEFAULT_PRESET = "paper"
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """A named selection of the scheduling parameters that vary, with their levels.
-
-    Attributes:
-        levels: levels of the parameters besides the split, by name; the current level is added.
-        split: whether the paper's three parameters are opened; else there is one partition.
-        allocation: default allocation to a job, as in `sim.api.Scenario`.
-    """
-
-    name: str
-    summary: str
-    levels: Mapping[str, tuple[Level, ...] | Literal["every"]] = field(default_factory=dict)
-    split: bool = False
-    allocation: Allocation = "processors"
-
-    @property
-    def exists(self) -> bool:
-        """Whether all scheduling policies of the preset are registered."""
-        names = known_names()
-        by_kind = {kind: self.levels.get(kind, ()) for kind in KINDS}
-        return all(levels == EVERY or set(levels) <= {*names[k]} for k, levels in by_kind.items())
-
-
-_DAY_S = 86_400
-
-PRESETS: tuple[Preset, ...] = (
-    Preset("paper", "a part of the cluster for small jobs, as in the paper", split=True),
-    Preset("policies", "combinations of order and backfill", {"order": EVERY, "backfill": EVERY}),
-    Preset(
-        "slurm_priorities",
-        "the weights of Slurm's multifactor priorities",
-        {
-            "order": ("multifactor",),
-            "age_weight": (0, 100, 1_000, 10_000),
-            "size_weight": (0, 100, 1_000, 10_000),
-            "fairshare_weight": (0, 100, 1_000, 10_000),
-            "half_life_s": (_DAY_S, 7 * _DAY_S, 14 * _DAY_S),
-            "favor_small": (0, 1),
-        },
-    ),
-    Preset(
-        "slurm_backfill",
-        "how far ahead Slurm's backfilling plans, and how often",
-        {
-            "backfill": ("slurm",),
-            "bf_max_job_test": (10, 50, 100, 500, 1_000),
-            "bf_window_s": (_DAY_S // 4, _DAY_S, 2 * _DAY_S, 7 * _DAY_S),
-            "bf_resolution_s": (60, 300, 600),
-            "bf_interval_s": (10, 30, 60, 300),
-            "bf_reserve": (0, 1, 4, 16),
-        },
-        allocation="whole_nodes",
-    ),
-)
-
-
-def presets() -> tuple[Preset, ...]:
-    """Return the presets whose scheduling policies are all registered."""
-    return tuple(preset for preset in PRESETS if preset.exists)
-
-
-def preset_named(name: str) -> Preset:
-    """Return a preset by name. Raises ApplicationError if there is none."""
-    by_name = {preset.name: preset for preset in presets()}
-    if name not in by_name:
-        raise ApplicationError(f"there is no preset '{name}'{hint(name, by_name)}")
-    return by_name[name]
-
-
-@dataclass(frozen=True, slots=True)
-class PresetLevels:
-    """The parameter levels that a preset gives for one cluster and workload.
-
-    Attributes:
-        levels: levels by name, with the current one; a parameter with only one level is not opened.
-        left_out: ``order`` or ``backfill``, with a policy that cannot simulate the workload and
-            why.
-    """
-
-    levels: Mapping[str, tuple[Level, ...]]
-    left_out: tuple[tuple[str, str], ...]
-
-
-def fill_preset(
-    preset: Preset, baseline: Mapping[str, Level], check: Callable[[Kind, str], None]
-) -> PresetLevels:
-    """Return the parameter levels of a preset for a cluster, without policies failing ``check``."""
-    opened: dict[str, tuple[Level, ...]] = {}
-    left_out: list[tuple[str, str]] = []
-    candidates: tuple[Level, ...]
-    for name, levels in preset.levels.items():
-        if levels == EVERY:
-            candidates, unable = _able(cast("Kind", name), check)
-            left_out += [(name, reason) for reason in unable]
-        else:
-            candidates = levels
-        if name in baseline and baseline[name] not in candidates:
-            candidates = tuple(numbers_in_order((baseline[name], *candidates)))
-        if len(candidates) > 1:
-            opened[name] = candidates
-    return PresetLevels(opened, tuple(left_out))
-
-
-def _able(kind: Kind, check: Callable[[Kind, str], None]) -> tuple[tuple[Level, ...], list[str]]:
-    able: list[Level] = []
-    unable: list[str] = []
-    for policy in known_names()[kind]:
-        try:
-            check(kind, policy)
-        except SimError as error:
-            unable.append(f"{kind} {policy}: {error}")
-        else:
-            able.append(policy)
-    return tuple(able), unable
+MOST_LONGEST = 1.5
+_MOST_CURRENT = 1_000  # Workloads whose waits under the current configuration are at hand
+CLASS_WORDS = "no class of jobs waits longer on average than now (5 min are free)"
+LONGEST_WORDS = "the longest wait is at most 1.5 times as long as now (5 min are free)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +126,9 @@ class Scheduling:
         allocation: allocation to a job, as in `sim.api.Scenario`; None: as the preset needs.
         machine_procs: processors of each machine; None for no machines, or for machines of one
             processor if the preset needs machines.
+        train_share: share of the jobs, the first ones, that a run simulates. The jobs after them
+            check a configuration: a second simulation, of all jobs, gives the measures `LATER`.
+            None: as in the preset.
 
     Raises:
         ApplicationError: a size is unknown or too small, or a parameter cannot be built.
@@ -245,6 +149,7 @@ class Scheduling:
     grace_s: float = 0.0
     allocation: Allocation | None = None
     machine_procs: int | None = None
+    train_share: float | None = None
 
     name = "scheduling"
 
@@ -253,6 +158,10 @@ class Scheduling:
             object.__setattr__(self, "allocation", self._preset.allocation)
             if self._preset.allocation != "processors" and self.machine_procs is None:
                 object.__setattr__(self, "machine_procs", 1)
+        if self.train_share is not None and not 0 < self.train_share <= 1:
+            raise ApplicationError(
+                f"train_share is {self.train_share:g}; allowed are numbers above 0 and up to 1"
+            )
         self._check_names()
         levels = {
             n: scheduling_parameters.checked_split_levels(n, g) if n in COMPUTED else tuple(g)
@@ -362,7 +271,21 @@ class Scheduling:
             "backfill": self.current_policies.backfill,
             "overrun": self.overrun,
             "grace_s": self.grace_s,
+            LANE_MAX_REQUESTED: 0,
+            LANE_MAX_PROCS: self.cluster_procs,
         }
+
+    @cached_property
+    def train(self) -> Workload:
+        """The jobs that a run simulates: all, or the first part of the log."""
+        share = self._preset.train_share if self.train_share is None else self.train_share
+        n_jobs = max(1, math.floor(share * self.workload.n_jobs))
+        return self.workload if n_jobs == self.workload.n_jobs else self.workload.head(n_jobs)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether jobs after those of a run check its configuration."""
+        return self.train.n_jobs < self.workload.n_jobs
 
     @cached_property
     def variation(self) -> SchedulingVariation:
@@ -438,11 +361,32 @@ class Scheduling:
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of all measures that a run may have."""
-        return MEASURES if self.has_split else OF_ONE_PARTITION
+        lane = any(self.variation.among(LANE_MAX_REQUESTED))
+        beside = (*(["small"] if self.has_split else []), *(["express"] if lane else []))
+        partitions = (*beside, "main") if beside else ()
+        names = (*MEASURES, *(f"utilisation_{name}" for name in partitions))
+        return (*names, *LATER) if self.is_checked else names
 
     @property
     def objective(self) -> Objective:
-        """The objective: minimal mean response, limited wait of small jobs, no rejection."""
+        """The objective of the preset.
+
+        With a lane: minimal mean wait, such that no class of jobs waits longer on average, and the
+        longest wait is at most half as long again. Else minimal mean response, and a limited wait
+        of small jobs. No job may be rejected.
+        """
+        every_job = Constraint("n_rejected", at_most=0.0, label="every job finds a partition")
+        if self._preset.lane:
+            return Objective(
+                SingleMeasure("mean_wait_s"),
+                "minimise",
+                (
+                    Constraint(CLASS_RATIO, at_most=1.0, label=CLASS_WORDS),
+                    Constraint(LONGEST_RATIO, at_most=MOST_LONGEST, label=LONGEST_WORDS),
+                    every_job,
+                ),
+                unit="s",
+            )
         return Objective(
             SingleMeasure("mean_response_s"),
             "minimise",
@@ -455,7 +399,7 @@ class Scheduling:
                         f"wait at most {format_duration(self.small_job_wait_s)}"
                     ),
                 ),
-                Constraint("n_rejected", at_most=0.0, label="every job finds a partition"),
+                every_job,
             ),
             unit="s",
         )
@@ -483,8 +427,20 @@ class Scheduling:
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
             Fact("A job that exceeds its request", overrun.get(self.overrun, self.overrun)),
             *(Fact("Reading the log", note.sentence) for note in load.notes),
+            *(Fact("Checked on", text) for text in self._check_in_words),
+            *(Fact(RECORDED_WAITS, sentence) for sentence in self._recorded_waits),
             Fact("Workload digest", load.digest[:16]),
         )
+
+    @cached_property
+    def _recorded_waits(self) -> tuple[str, ...]:
+        """How far the simulated waits of the baseline are those of the log, if it records any."""
+        if np.isnan(self.workload.logged_wait_s).all():
+            return ()
+        scenario, result = self.simulated(self.baseline, 0)
+        if not has_recorded_waits(scenario.workload, result):
+            return ()
+        return (wait_agreement(scenario, result).sentence,)
 
     @property
     def _left_out(self) -> tuple[str, ...]:
@@ -499,6 +455,17 @@ class Scheduling:
         return f"{text} in {n:,} machines; a job gets {self._given.replace('_', ' ')}"
 
     @property
+    def _check_in_words(self) -> tuple[str, ...]:
+        if not self.is_checked:
+            return ()
+        later = self.workload.n_jobs - self.train.n_jobs
+        text = (
+            f"runs simulate the first {self.train.n_jobs:,} jobs; the {later:,} jobs after them "
+            "check each configuration, and choose none"
+        )
+        return (text,)
+
+    @property
     def _today_in_words(self) -> str:
         now = self.current_policies
         text = f"one partition, order {now.order}, backfill {now.backfill}"
@@ -507,7 +474,14 @@ class Scheduling:
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         """Simulate one configuration. Raises RunError if the simulator refuses the scenario."""
-        return self.measured(*self.simulated(values, seed))
+        measures = self.measured(*self.simulated(values, seed))
+        if not self.is_checked:
+            return measures
+        try:
+            scenario = self.scenario(values, seed, self.workload)
+            return {**measures, **self.measured(scenario, simulate(scenario))}
+        except SimError as error:
+            raise RunError(str(error)) from error
 
     def simulated(
         self, values: Mapping[str, Level], seed: int
@@ -540,36 +514,63 @@ class Scheduling:
         """
         taken: deque[Mapping[str, Level]] = deque()
 
+        simulated = (self.train, self.workload) if self.is_checked else (self.train,)
+
         def scenarios() -> Iterator[Scenario]:
             for values in configurations:
                 try:
-                    scenario = self.scenario(values)
+                    on_each = [self.scenario(values, 0, workload) for workload in simulated]
                 except RunError:
                     continue
                 taken.append(values)
-                yield scenario
+                yield from on_each
 
+        results = simulate_many(scenarios(), each=self.measured, threads=threads)
         try:
-            for measures in simulate_many(
-                scenarios(), each=self.measured, threads=threads, progress=progress
-            ):
-                yield taken.popleft(), measures
+            done = 0
+            while parts := list(islice(results, len(simulated))):
+                done += 1
+                if progress is not None:
+                    progress(done)
+                yield taken.popleft(), {k: v for part in parts for k, v in part.items()}
         except SimError as error:
             raise RunError(str(error)) from error
 
     def measured(self, scenario: Scenario, result: SimulationResult) -> Mapping[str, Measure]:
-        """Return the measures of a simulation result."""
+        """Return the measures of a simulation result.
+
+        Of a simulation of all jobs, where runs simulate fewer, they are those of the later jobs.
+        """
+        jobs = scenario.workload
+        if self.is_checked and jobs is self.workload:
+            mine = WaitProfile.of(scenario, result, first=self.train.n_jobs)
+            return compared_later(mine, self._current_waits(jobs, self.train.n_jobs))
         measures: dict[str, Measure] = dict(measures_of(scenario, result))
+        measures |= compared(WaitProfile.of(scenario, result), self._current_waits(jobs, 0))
         measures["small_jobs_max_wait_s"] = max_wait_s(
             scenario, result, requested_below_s=self.small_job_below_s
         )
         measures["procs"] = float(scenario.cluster.total_procs)
         return measures
 
+    def _current_waits(self, jobs: Workload, first: int) -> WaitProfile | None:
+        """Return the waits under the current configuration, which is simulated once."""
+        if (jobs.digest, first) not in self._current:
+            scenario = self.scenario(self.baseline, 0, jobs)
+            if len(self._current) >= _MOST_CURRENT:
+                self._current.clear()
+            waits = WaitProfile.of(scenario, simulate(scenario), first)
+            self._current[jobs.digest, first] = waits
+        return self._current[jobs.digest, first]
+
+    @cached_property
+    def _current(self) -> dict[tuple[str, int], WaitProfile | None]:
+        return {}
+
     def scenario(
         self, values: Mapping[str, Level], seed: int = 0, workload: Workload | None = None
     ) -> Scenario:
-        """Return the scenario of a configuration, with ``workload`` or the application's own.
+        """Return the scenario of a configuration, with ``workload`` or the jobs of a run.
 
         Raises:
             RunError: no processor is left for the main partition.
@@ -578,10 +579,8 @@ class Scheduling:
         settings = self.variation.run_settings(values)
         try:
             return Scenario(
-                workload=self.workload if workload is None else workload,
-                cluster=self._in_machines(
-                    scheduling_parameters.split_cluster(values, settings.procs)
-                ),
+                workload=self.train if workload is None else workload,
+                cluster=self._in_machines(cluster_of(values, settings)),
                 order=settings.order,
                 backfill=settings.backfill,
                 overrun=settings.overrun,

@@ -213,6 +213,11 @@ class FutureScheduling(Scheduling):
     futures: WorkloadFutures = field(kw_only=True)
     threads: int | None = field(default=None, kw_only=True)
 
+    @property
+    def is_checked(self) -> bool:
+        """False: every run simulates all jobs of every future."""
+        return False
+
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """The futures: generated workloads on which each configuration is simulated."""

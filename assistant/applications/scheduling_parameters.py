@@ -35,7 +35,11 @@ MOST_PROCS = 10**12
 
 Kind = Literal["order", "backfill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-BESIDE = ("procs", *KINDS, "overrun", "grace_s")  # Parameters that can be varied with any policies
+LANE_MAX_REQUESTED = "lane_max_requested_s"
+LANE_MAX_PROCS = "lane_max_procs"
+LANE = (LANE_MAX_REQUESTED, LANE_MAX_PROCS)
+
+BESIDE = ("procs", *KINDS, "overrun", "grace_s", *LANE)  # Can be varied with any policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,10 @@ def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[Optiona
         OptionalParameter(
             "grace_s", "time that a job may exceed its request before it is killed", "s"
         ),
+        OptionalParameter(
+            LANE_MAX_REQUESTED, "jobs that request at most this go first; 0 for no lane", "s"
+        ),
+        OptionalParameter(LANE_MAX_PROCS, "widest job in the lane", "processors"),
         *(_of_option(name, owned) for name, owned in options_of(policies).items()),
     )
 
@@ -133,7 +141,12 @@ def _of_option(name: str, owned: tuple[OptionOwner, ...]) -> OptionalParameter:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicies:
-    """The cluster size, policies and policy options of one run, without the partition split."""
+    """The cluster size, policies and policy options of one run, without the partition split.
+
+    Attributes:
+        lane_max_requested_s: longest request of a job in the lane, in seconds; 0 for no lane.
+        lane_max_procs: widest job in the lane.
+    """
 
     procs: int
     order: str
@@ -141,6 +154,8 @@ class RunPolicies:
     overrun: Overrun
     grace_s: float
     options: Mapping[str, float]
+    lane_max_requested_s: float
+    lane_max_procs: int
 
 
 @dataclass(frozen=True)
@@ -239,6 +254,8 @@ class SchedulingVariation:
                 for name, value in options.items()
                 if any(value != entry.option.usual for entry in owners[name])
             },
+            lane_max_requested_s=float(have[LANE_MAX_REQUESTED]),
+            lane_max_procs=int(have[LANE_MAX_PROCS]),
         )
 
     def _now(self, name: str) -> Level:
@@ -278,6 +295,8 @@ class SchedulingVariation:
         """Return the levels of other parameters with which a parameter matters; empty for all."""
         if name == "grace_s":
             return {"overrun": ("kill",)}
+        if name == LANE_MAX_PROCS:
+            return {LANE_MAX_REQUESTED: tuple(v for v in self.among(LANE_MAX_REQUESTED) if v)}
         if name in BESIDE:
             return {}
         return {
@@ -306,9 +325,9 @@ class SchedulingVariation:
                         f"overrun has the level {value!r}{hint(str(value), get_args(Overrun))}"
                     )
             return tuple(levels)
-        if name == "grace_s":
+        if name in ("grace_s", LANE_MAX_REQUESTED):
             return tuple(seconds(name, value, least=0.0) for value in levels)
-        if name == "procs":
+        if name in ("procs", LANE_MAX_PROCS):
             return tuple(whole_number(name, value, 1) for value in levels)
         return tuple(self._option(name, value) for value in levels)
 
@@ -502,23 +521,42 @@ def unused_threshold_exclusion(levels: Mapping[str, Sequence[Level]]) -> Exclusi
     )
 
 
-def split_cluster(values: Mapping[str, Level], total: int) -> ClusterSpec:
-    """Return the cluster that ``values`` describe. Raises RunError without a main partition."""
-    small = int(values.get(SMALL_PROCS, 0))
-    if small == 0:
-        return ClusterSpec.single(total)
+def lane_widths(cluster_procs: int) -> tuple[Level, ...]:
+    """Return the widest jobs of a lane: 1/64, 1/16 and 1/4 of the processors, and all of them."""
+    return tuple(sorted({max(1, cluster_procs // part) for part in (64, 16, 4, 1)}))
+
+
+def cluster_of(values: Mapping[str, Level], settings: RunPolicies) -> ClusterSpec:
+    """Return the cluster of a run: one partition or the split, and a lane if there is one.
+
+    The lane is a queue on the processors of the main partition whose jobs go first, as Slurm's
+    PriorityTier makes them. It takes no processors away. Raises RunError without a main partition.
+    """
+    total, small = settings.procs, int(values.get(SMALL_PROCS, 0))
     if small >= total:
         raise RunError(
             f"a small partition of {small} processors leaves none of {total} for the main one"
         )
-    return ClusterSpec(
-        (
+    partitions = [Partition("main", total - small)]
+    if settings.lane_max_requested_s:
+        partitions.insert(
+            0,
+            Partition(
+                "express",
+                on="main",
+                max_requested_s=settings.lane_max_requested_s,
+                max_procs=min(settings.lane_max_procs, total - small),
+                tier=1,
+            ),
+        )
+    if small:
+        partitions.insert(
+            0,
             Partition(
                 "small",
                 small,
                 max_requested_s=float(values[SMALL_MAX_REQUESTED]),
                 max_procs=min(int(values[SMALL_MAX_PROCS]), small),
             ),
-            Partition("main", total - small),
         )
-    )
+    return ClusterSpec.of(partitions)

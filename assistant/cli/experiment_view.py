@@ -194,6 +194,7 @@ def summary(experiment: Experiment, data: ReportData, report: Path | None) -> di
         "name": data.name,
         "verdict": data.answer.verdict,
         "headline": data.answer.headline,
+        "sentences": list(data.answer.sentences),
         "improvement": data.answer.improvement,
         "comparison": None if compared is None else compared.text,
         "objective": data.objective,

@@ -31,6 +31,7 @@ from sim.api import (
     simulate,
     summarise_instances,
 )
+from sim.counterfactuals import ChangedStart, ChangedStarts
 from sim.explain import JobExplanation, OtherJobs, QueueHeads, WaitPhase
 from sim.metrics import InstanceMetrics
 
@@ -134,6 +135,29 @@ def print_explanation(explained: JobExplanation, workload: Workload) -> None:
         OUT.print(line)
     begin = "" if workload.start_unix_s is None else f", {moment(workload.start_unix_s)}"
     OUT.print(f"Times count from the first submission{begin}.", style="dim")
+
+
+def print_changed_starts(starts: ChangedStarts, *, with_start: bool) -> None:
+    """Print when a job would have started with each change, in order of the gain."""
+    if with_start:
+        at = "never started" if starts.start_s is None else f"started at {clock(starts.start_s)}"
+        OUT.print(f"Job {starts.job_id}: submitted at {clock(starts.submit_s)}, {at}")
+    if starts.start_s == starts.submit_s or not starts.changes:
+        return
+    OUT.print("It would have started (each simulated with all jobs)")
+    for change in sorted(starts.changes, key=lambda change: -(change.earlier_s or 0.0)):
+        OUT.print(f"  {_changed(change)} if {change.change}", soft_wrap=True)
+
+
+def _changed(change: ChangedStart) -> str:
+    if change.start_s is None:
+        return "never"
+    if change.earlier_s is None:
+        return f"at {clock(change.start_s)}"
+    if change.earlier_s == 0:
+        return "at the same time"
+    side = "earlier" if change.earlier_s > 0 else "later"
+    return f"{format_duration(abs(change.earlier_s))} {side}, at {clock(change.start_s)},"
 
 
 def clock(at_s: float) -> str:

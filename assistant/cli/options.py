@@ -17,7 +17,8 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from assistant.applications import APPLICATIONS
-from assistant.applications.scheduling import DEFAULT_PRESET, presets
+from assistant.applications.scheduling_parameters import COMPUTED
+from assistant.applications.scheduling_presets import DEFAULT_PRESET, LOG_PRESET, presets
 from assistant.config.fields import SIZE, TIME, default_words, field_at, field_schema
 from assistant.config.models import OF_SYSTEM
 from assistant.config.sweep_file import (
@@ -222,6 +223,10 @@ def overridden_sweep(file: Path | None, overrides: Overrides) -> tuple[Tables, S
     if not overrides:
         return tables, settings
     overrides.lay_over(tables)
+    if file is None and "log" in overrides.values:
+        application = _application(tables)
+        if not application.get("levels", {}).keys() & {*COMPUTED}:
+            application.setdefault("preset", LOG_PRESET)
     return tables, check_settings(tables, "the options")
 
 
@@ -382,7 +387,7 @@ OPTIONS: Mapping[str, SettingOption] = {
     "preset": SettingOption(
         "application.preset",
         words=f"Parameters to vary: {', '.join(preset.name for preset in presets())}"
-        f"  [default: {DEFAULT_PRESET}]; or copper: the paper's loop.",
+        f"  [default: {LOG_PRESET} for a log, else {DEFAULT_PRESET}]; or copper: the paper's loop.",
         merge=_set_preset,
     ),
     "levels": SettingOption(

@@ -16,6 +16,7 @@ from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.applications import application_entry
+from assistant.applications.scheduling import RECORDED_WAITS
 from assistant.cli.console import (
     ERR,
     EXIT_INTERRUPTED,
@@ -309,7 +310,8 @@ def _introduce(session: ExperimentQueries) -> None:
     say(f"{opened.name}  {opened.objective}", style="bold")
     for constraint in opened.objective.constraints:
         say(f"  subject to: {constraint}")
-    for fact in opened.facts[:3]:
+    agreement = (fact for fact in opened.facts[3:] if fact.label == RECORDED_WAITS)
+    for fact in (*opened.facts[:3], *agreement):
         say(f"  {fact.label.lower()}: {fact.text}")
     say(
         f"  {space.size:,} combinations of {len(space.parameters)} parameters"

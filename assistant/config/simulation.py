@@ -19,12 +19,13 @@ from assistant.applications.extensions.placement import (
     machine_kinds,
     usual_machines,
 )
-from assistant.applications.scheduling import DEFAULT_PRESET, CurrentPolicies, Scheduling
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
 from assistant.applications.scheduling_futures import (
     FutureAggregate,
     WorkloadFutures,
     future_scheduling,
 )
+from assistant.applications.scheduling_presets import DEFAULT_PRESET
 from assistant.config.fields import (
     BoundedNumber,
     DurationS,
@@ -386,6 +387,10 @@ class SchedulingSettings(StrictModel):
     options: dict[str, LevelValue] = setting("Options of policies, by name.", {})
     allocation: Allocation | None = setting("What a job is given.", None, usual="processors")
     machine_procs: int | None = setting("Processors of each machine.", None, ge=1, le=10**12)
+    train_share: float | None = setting(
+        "Share of the jobs, the first ones, that runs simulate; the others check the answer.", None,
+        gt=0, le=1, usual="as the preset has it",
+    )  # fmt: skip
     futures: FuturesSettings | None = setting(
         "Generated workloads on which each run is evaluated.", None
     )
@@ -406,6 +411,7 @@ class SchedulingSettings(StrictModel):
             "grace_s": self.grace or 0.0,
             "allocation": self.allocation,
             "machine_procs": self.machine_procs,
+            "train_share": self.train_share,
         }
         if self.futures is None:
             return Scheduling(workload, **arguments)

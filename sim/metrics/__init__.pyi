@@ -3,6 +3,14 @@ from .placement_metrics import PlacementMetrics as PlacementMetrics
 from .placement_metrics import TargetWorkload as TargetWorkload
 from .placement_metrics import fragmentation as fragmentation
 from .placement_metrics import overcommitted_share as overcommitted_share
+from .recorded_waits import Backtest as Backtest
+from .recorded_waits import CorrectedReplays as CorrectedReplays
+from .recorded_waits import WaitAgreement as WaitAgreement
+from .recorded_waits import backtest as backtest
+from .recorded_waits import can_correct as can_correct
+from .recorded_waits import corrected_replays as corrected_replays
+from .recorded_waits import has_recorded_waits as has_recorded_waits
+from .recorded_waits import wait_agreement as wait_agreement
 from .schedule_metrics import SIZE_CLASSES as SIZE_CLASSES
 from .schedule_metrics import TAU_S as TAU_S
 from .schedule_metrics import Distribution as Distribution

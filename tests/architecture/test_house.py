@@ -121,7 +121,7 @@ def test_help_and_version_import_few_modules(repository: Path, option: str) -> N
 def test_every_registered_name_is_documented(repository: Path) -> None:
     from agents import AGENTS
     from assistant.applications import APPLICATIONS
-    from assistant.applications.scheduling import presets
+    from assistant.applications.scheduling_presets import presets
     from assistant.executors import EXECUTORS
     from sim.formats.registry import FORMATS
     from sim.formats.swf import rule_choices

@@ -13,7 +13,7 @@ import pytest
 
 from agents import AGENTS
 from assistant.applications import APPLICATIONS
-from assistant.applications.scheduling import presets
+from assistant.applications.scheduling_presets import presets
 from assistant.executors import EXECUTORS
 from sim.aiops import DISCIPLINES
 from sim.aiops.distributions import FAMILIES

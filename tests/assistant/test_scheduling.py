@@ -1,5 +1,6 @@
 """SchedSim as the paper describes it, over workloads whose answers are known."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling import RECORDED_WAITS, CurrentPolicies, Scheduling
 from assistant.applications.scheduling_parameters import fill_gaps, time_levels, width_levels
 from assistant.core.errors import ApplicationError
 from sim import SimError, Workload, load_workload
@@ -152,3 +153,13 @@ def test_width_levels_are_distinct_sorted_and_reach_both_ends(least: int, more: 
 def test_gaps_are_filled_by_ratio() -> None:
     assert fill_gaps([1, 100], 3, step=1) == (1, 10, 100)
     assert fill_gaps([1, 2], 5, step=1) == (1, 2)
+
+
+def test_a_fact_says_how_far_the_baseline_agrees_with_the_recorded_waits() -> None:
+    plain = default_workload(seed=1, n_jobs=60)
+    assert RECORDED_WAITS not in {fact.label for fact in Scheduling(plain).facts}
+    application = Scheduling(replace(plain, logged_wait_s=np.full(plain.n_jobs, 7_200.0)))
+    (text,) = [fact.text for fact in application.facts if fact.label == RECORDED_WAITS]
+    mean_wait_s = application.evaluate(application.baseline, 0)["mean_wait_s"]
+    assert isinstance(mean_wait_s, float)
+    assert f"is {mean_wait_s / 7_200.0:.3g} times the recorded one" in text

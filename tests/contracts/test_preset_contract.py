@@ -5,15 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from assistant.applications.scheduling import (
-    PRESETS,
-    CurrentPolicies,
-    Preset,
-    Scheduling,
-    preset_named,
-    presets,
-)
-from assistant.applications.scheduling_parameters import every_option
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling_parameters import BESIDE, every_option
+from assistant.applications.scheduling_presets import PRESETS, Preset, preset_named, presets
 from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.errors import ApplicationError
 from sim import Workload, simulation
@@ -206,6 +200,4 @@ def test_a_preset_without_its_policies_does_not_exist() -> None:
 def test_the_options_of_a_preset_are_declared() -> None:
     for preset in presets():
         for name in preset.levels:
-            assert name in ("procs", "order", "backfill", "overrun", "grace_s") or (
-                name in every_option()
-            )
+            assert name in (*BESIDE, *every_option())

@@ -39,6 +39,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "ranking": (),
     "placement": ("--data", ""),
     "warned_sweeps": ("--data", ""),
+    "backtest": ("--data", ""),
+    "default_question": ("--data", ""),
 }
 
 

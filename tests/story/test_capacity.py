@@ -72,7 +72,6 @@ def test_windows_close_processors(log: str, capsys: pytest.CaptureFixture[str]) 
         (["--window", "main:8:soon:2h"], "soon"),
         (["--window", "main:8:1h:2h:drian"], "did you mean 'drain'?"),
         (["--window", "main:9:1h:2h"], "all windows together take 9"),
-        (["--window", "main:8:1h:2h", "--explain", "1"], "only constant capacity"),
         ([*SHARED, "--backfill", "conservative"], "'spare' is preemptible, but backfill"),
     ],
 )

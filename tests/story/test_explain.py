@@ -131,6 +131,20 @@ def test_a_wait_of_many_parts_is_summed(ask: Ask, tmp_path: Path) -> None:
     assert len(out.splitlines()) < 20
 
 
+def test_when_it_would_have_started(ask: Ask) -> None:
+    _, out, _ = ask(104)
+    assert "2 min earlier, at 00:00:30, if it had requested its run time" in out
+    code, out, _ = ask(104, "--window", "main:4:0:1h")
+    assert code == 0
+    assert "The reasons for its wait are unknown: the scenario has capacity windows" in out
+    assert "if no processors had been away" in out
+    body = json.loads(ask(104, "--window", "main:4:0:1h", "--json")[1])
+    assert body["explanation"] is None
+    assert "constant capacity" in body["reasons_unknown"]
+    kinds = {change["kind"] for change in body["changed_starts"]["changes"]}
+    assert kinds == {"own_request", "all_requests", "no_windows"}
+
+
 @pytest.mark.parametrize(
     ("job", "more", "sentence"),
     [

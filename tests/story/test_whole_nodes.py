@@ -67,7 +67,6 @@ def test_a_machine_must_have_the_memory_that_a_job_requests(
         (["--whole-nodes", "2", "--node-memory", "99999999999T"], "is above the maximum, 8192T"),
         (["--whole-nodes", "2", "--node-memory", "9" * 5000 + "K"], "is above the maximum, 8192T"),
         (["--whole-nodes", "2", "--node-memory", "7G"], "2 processors with 4 GiB of memory each"),
-        (["--whole-nodes", "2", "--explain", "1"], "only allocation='processors' can be explained"),
     ],
 )
 def test_what_cannot_be_is_said(

@@ -141,8 +141,8 @@ def test_a_log_on_this_machine_is_set_up(store: Path, service: House) -> None:
     assert page.session_state["went"] == "new"
     form = page.session_state["new-form"]
     assert form.source == "log"
-    assert form.cluster.preset == "policies"
-    assert form.wish.without == ("small_jobs_max_wait_s",), "a limit that nobody asked for"
+    assert form.cluster.preset == "lanes"
+    assert form.wish.without == ()
 
 
 def test_a_dropped_log_is_kept_and_set_up(

@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from assistant import Sla, Tariff
-from assistant.applications.scheduling import Preset
 from assistant.applications.scheduling_futures import FutureScheduling
+from assistant.applications.scheduling_presets import Preset
 from assistant.store.event_store import SqliteStore
 from assistant.ui.pages import new, new_fields
 from assistant.ui.pages import new as new_trial
@@ -32,7 +32,7 @@ from tests.ui.shell import shown
 
 pytestmark = pytest.mark.slow
 
-scheduling_presets = importlib.import_module("assistant.applications.scheduling")
+scheduling_presets = importlib.import_module("assistant.applications.scheduling_presets")
 
 OWN = Form(
     "command",

@@ -138,7 +138,7 @@ def test_from_a_job_log_to_the_report(up: KeptUp, store: Path, tmp_path: Path) -
         person.says("nowhere.swf")
         person.settled()
         page.locator("input[type=file]").set_input_files(log)
-        person.says("65 combinations of 2 parameters")
+        person.says("48 combinations of 3 parameters")
         person.press("Next")
         person.choose("Question", "paper: a part of the cluster for small jobs, as in the paper")
         person.says("3,520 combinations of 3 parameters")

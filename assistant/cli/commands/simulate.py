@@ -18,11 +18,13 @@ from assistant.cli.job_table import (
     check_writable,
     cluster_of,
     place,
+    print_changed_starts,
     print_explanation,
     rigid_note,
     throttle_of,
     write_jobs,
 )
+from assistant.cli.log_comparison import LogComparison, current_configuration, print_transfer
 from assistant.cli.options import ReadingRule, by_number, policy_options
 from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import number, quantity
@@ -30,8 +32,10 @@ from sim.api import (
     Allocation,
     CapacityWindow,
     ClusterSpec,
+    EngineError,
     Partition,
     Scenario,
+    SimulationResult,
     UnknownNameError,
     Workload,
     backfills_for,
@@ -41,6 +45,7 @@ from sim.api import (
     summarise,
 )
 from sim.api import simulate as run_simulation
+from sim.counterfactuals import changed_starts
 from sim.explain import WATCHING_ENGINES, explain_start
 from sim.metrics import GroupMetrics, ScheduleMetrics
 
@@ -249,6 +254,24 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--backtest",
+            help="Compare the simulated waits with the recorded ones: by partition, width, user "
+            "class and week, with what explains the gap. Give the configuration in use.",
+        ),
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ORDER[:BACKFILL]",
+            help="Test whether this configuration waits less than the one in use, which is all "
+            "processors in one partition with this order and backfill rule (easy), on both halves "
+            "of the log, under other load, and on generated futures.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation."""
@@ -258,11 +281,12 @@ def simulate(
         "--procs": procs, "--partition": partition, "--window": window, "--cleanup": cleanup,
         "--whole-nodes": whole_nodes, "--shared-nodes": shared_nodes, "--grace": grace,
         "--node-memory": node_memory, "--explain": explain_job,
+        "--backtest": compare or None, "--against": against,
         "--overrun": None if overrun == "raise" else overrun,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
-        _only_to_explain(engine, per_job)
+        _only_to_explain(engine, per_job, compare=compare or against is not None)
     if per_job is not None:
         check_writable(per_job)
     workload = load_log(log, first, reading)
@@ -305,31 +329,46 @@ def simulate(
     )
     check_scenario(scenario)  # refuse an invalid scenario before any slow step
     if explain_job is not None:
-        explained = explain_start(scenario, explain_job)
-        if as_json:
-            head = {"scenario": scenario.digest, "engine": "process"}
-            print_json({**head, "explanation": asdict(explained)})
-        else:
-            print_explanation(explained, workload)
+        _explain(scenario, explain_job, as_json=as_json)
+        return 0
+    if against is not None:
+        if compare or per_job is not None:
+            raise SettingsError("--against compares schedules; leave out --backtest and --per-job")
+        print_transfer(scenario, current_configuration(scenario, against), as_json=as_json)
         return 0
     result = run_simulation(scenario, engine=engine)
     notes = [note for note in (result.note, rigid_note(workload)) if note is not None]
-    if not as_json:
-        for note in notes:
-            say(f"note: {note}")
-    metrics = summarise(scenario, result)
-    if as_json:
-        how = {"engine": result.engine, "note": " ".join(notes) or None}
-        print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
-    else:
-        _print_metrics(scenario, metrics, result.engine)
+    _report(scenario, result, notes, LogComparison.of(scenario, result, compare=compare), as_json)
     if per_job is not None:
         write_jobs(per_job, scenario, result)
     return 0
 
 
-def _only_to_explain(engine: str, per_job: Path | None) -> None:
+def _explain(scenario: Scenario, job_id: int, *, as_json: bool) -> None:
+    """Print why a job started when it did, and when it would have started with changes."""
+    reasons_unknown = explained = None
+    try:
+        explained = explain_start(scenario, job_id)
+    except EngineError as error:
+        reasons_unknown = str(error)
+    changed = changed_starts(scenario, job_id)
+    if as_json:
+        content = None if explained is None else asdict(explained)
+        starts = {"reasons_unknown": reasons_unknown, "changed_starts": asdict(changed)}
+        head = {"scenario": scenario.digest, "engine": "process"}
+        print_json({**head, "explanation": content, **starts})
+        return
+    if explained is not None:
+        print_explanation(explained, scenario.workload)
+    else:
+        OUT.print(f"The reasons for its wait are unknown: {reasons_unknown}", soft_wrap=True)
+    print_changed_starts(changed, with_start=explained is None)
+
+
+def _only_to_explain(engine: str, per_job: Path | None, *, compare: bool) -> None:
     """Refuse options that have no effect on an explanation."""
+    if compare:
+        raise SettingsError("--explain is for one job; leave out --backtest and --against")
     if per_job is not None:
         raise SettingsError("give --explain or --per-job, not both: --explain writes no table")
     if engine not in WATCHING_ENGINES:
@@ -369,6 +408,27 @@ def _bytes(text: str | None) -> int | None:
         shortened = text.strip() if len(text) <= 40 else f"{text.strip()[:40]}..."
         raise SettingsError(f"--node-memory '{shortened}' is above the maximum, {MOST_MEMORY_T}T")
     return int(digits) * int(1024**exponent)
+
+
+def _report(
+    scenario: Scenario,
+    result: SimulationResult,
+    notes: list[str],
+    tested: LogComparison | None,
+    as_json: bool,
+) -> None:
+    """Print the metrics of a schedule, and how far they agree with the log."""
+    metrics = summarise(scenario, result)
+    if as_json:
+        how = {"engine": result.engine, "note": " ".join(notes) or None}
+        compared = {} if tested is None else tested.as_json()
+        print_json({"scenario": scenario.digest, **how, **asdict(metrics), **compared})
+        return
+    for note in notes:
+        say(f"note: {note}")
+    _print_metrics(scenario, metrics, result.engine)
+    if tested is not None:
+        tested.print()
 
 
 def _print_metrics(scenario: Scenario, metrics: ScheduleMetrics, engine: str) -> None:

@@ -11,6 +11,7 @@ from assistant.core.experiment import Experiment
 from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
 from assistant.presentation.charts.vega_lite import TradePoint
 from assistant.presentation.text.comparison import compare, compare_best, violated_words
+from assistant.presentation.text.later_jobs import later_jobs
 from assistant.presentation.text.number_format import duration, lasting, level, quantity
 
 LONGEST_FAILURE = 300
@@ -52,7 +53,12 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
     baseline_run = experiment.baseline
     baseline = None if baseline_run is None else experiment.summary(baseline_run)
     finding = _found(experiment, best, baseline, baseline_run)
-    more = (*_traded(experiment, best), _spent(experiment), *_why_failed(experiment))
+    more = (
+        *_traded(experiment, best),
+        *later_jobs(experiment),
+        _spent(experiment),
+        *_why_failed(experiment),
+    )
     return replace(finding, sentences=(*finding.sentences, *more))
 
 

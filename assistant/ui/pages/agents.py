@@ -27,7 +27,7 @@ from agents import (
     study_of,
     truths,
 )
-from assistant.applications.scheduling import presets
+from assistant.applications.scheduling_presets import presets
 from assistant.core.files import MOST_BYTES
 from assistant.presentation.text.number_format import duration, moment
 from assistant.simtools.measured_tables import NAMES

@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from assistant.analysis.experiment_state import ExperimentState, experiment_state
+from assistant.applications.scheduling_presets import LOG_PRESET
 from assistant.core.errors import DamagedEventError, SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
@@ -23,7 +24,7 @@ from assistant.service.store_connection import open_store
 from assistant.ui import labels
 from assistant.ui.intents import Intent, answer_at, sentence
 from assistant.ui.pages import experiments_actions, new_fields
-from assistant.ui.pages.new_form import ClusterFields, Form, ObjectiveFields, ProgramFields
+from assistant.ui.pages.new_form import ClusterFields, Form, ProgramFields
 from assistant.ui.pages.new_preview import EXAMPLE, EXAMPLE_COURSE, NewExperiment, open_from
 from assistant.ui.pages.new_source import MOST_BYTES, keep_upload
 from assistant.ui.pages.new_sweep_file import form_of_experiment
@@ -120,9 +121,8 @@ def _log_card(store: Path) -> Intent | None:
 
 
 def _log_form(path: str = "") -> Form:
-    """Return the form of a job log: its policies are varied, and no wait is limited at first."""
-    wish = ObjectiveFields(without=EXAMPLE.wish.without)
-    return Form("log", path, cluster=ClusterFields(preset="policies"), wish=wish)
+    """Return the form of a job log."""
+    return Form("log", path, cluster=ClusterFields(preset=LOG_PRESET))
 
 
 def _example_card(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:

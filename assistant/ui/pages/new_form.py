@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from assistant.applications.scheduling import DEFAULT_PRESET
+from assistant.applications.scheduling_presets import DEFAULT_PRESET
 from assistant.config.sweep_file import check_settings
 from assistant.core.sla import OnWarning
 from assistant.ui.bindings import Binding

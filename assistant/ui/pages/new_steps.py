@@ -13,8 +13,8 @@ import streamlit as st
 
 from assistant.applications import generators, policy_names
 from assistant.applications.measures import WALL
-from assistant.applications.scheduling import presets
 from assistant.applications.scheduling_parameters import OptionalParameter, optional_parameters
+from assistant.applications.scheduling_presets import presets
 from assistant.config.sweep_file import check_settings, toml_text
 from assistant.core.objective import Objective
 from assistant.core.ports import SystemClock
