@@ -208,7 +208,7 @@ def test_the_words_tell_the_numbers_and_promise_nothing(warned: Session) -> None
 @given(st.floats(0.001, 0.999))
 def test_words_go_with_the_probability(miss: float) -> None:
     text = verdict(miss, (miss / 2, (1 + miss) / 2))
-    words = ("On track", "Of studies", "Likely", "Very likely")
+    words = ("On track", "Of sweeps", "Likely", "Very likely")
     expected = words[(miss > 0.3) + (miss >= 0.7) + (miss >= 0.9)]
     assert text.startswith(expected)
 
