@@ -38,7 +38,7 @@ def test_many_generated_scenarios_run_as_in_the_naive_scheduler(scenario: Scenar
     assert_as_in_the_naive_one(scenario, ("compiled", "interpreted"))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10, 60))
 def test_many_busy_scenarios_run_as_in_the_naive_scheduler(seed: int) -> None:
     assert_as_in_the_naive_one(busy_scenario(seed), ("compiled", "interpreted", "process"))

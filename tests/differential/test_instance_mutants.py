@@ -208,7 +208,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_unbroken_text_passes(copied: Path) -> None:
     done = judged(copied)
     assert done.returncode == 0, done.stderr

@@ -154,7 +154,7 @@ def states() -> list[RunState]:
 
 
 def _marks(name: str, number: signal.Signals) -> list[pytest.MarkDecorator]:
-    is_long = name == "dask=slurm" or number != SIGNALS[name][0]
+    is_long = name in ("dask=tcp", "dask=slurm") or number != SIGNALS[name][0]
     marks = [pytest.mark.slurm] if "slurm" in name else []
     return [*marks, pytest.mark.soak] if is_long else marks
 

@@ -13,7 +13,7 @@ import pytest
 
 from assistant.core.errors import ExecutorError, SettingsError
 from assistant.core.ports import Environment, ExecutionRequest
-from assistant.executors.slurm import executor, jobs
+from assistant.executors.slurm import dispatcher, executor, jobs
 from assistant.executors.slurm import executor as keeping
 from assistant.executors.slurm.executor import SlurmExecutor
 from assistant.executors.slurm.protocol import read_ticket
@@ -33,10 +33,19 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("killed", ["nobody", "a node", "the controller", "both"])
+@pytest.mark.parametrize(
+    "killed",
+    [
+        "nobody",
+        pytest.param("a node", marks=pytest.mark.soak),
+        pytest.param("the controller", marks=pytest.mark.soak),
+        "both",
+    ],
+)
 def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
-    slurm: SlurmCluster, tmp_path: Path, killed: str
+    slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
 ) -> None:
+    monkeypatch.setattr(dispatcher, "SILENT_S", 6.0)  # a worker that is alive speaks every second
     lines = tmp_path / "slurm.txt"
     application = Counted(lines=str(lines))
     done: list[str] = []

@@ -97,7 +97,13 @@ def link(folder: Path) -> ApiClient:
     return ApiClient(endpoint.url, endpoint.token)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGTERM, id="ended", marks=pytest.mark.soak),
+    ],
+)
 def test_workers_of_a_service_end_with_it(tmp_path: Path, number: signal.Signals) -> None:
     def leases() -> float:
         """Return how often a worker has asked in vain."""

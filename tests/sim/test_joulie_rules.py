@@ -14,20 +14,18 @@ N, SEED = 20_000, 4
 
 
 def broken(told: dict[str, Any]) -> set[str]:
-    """Return the rules that do not hold of a model with other parameters."""
-    checks = rule_table(N, SEED, told)
+    """Return the rules that do not hold of a model with other parameters.
+
+    A name `family__parameter` stands for the parameter of one family.
+    """
+    families: dict[str, Any] = published_model("joulie").parameters["families"]
+    made = {name: dict(family) for name, family in families.items()}
+    changes: dict[str, Any] = {"families": made}
+    for name, value in told.items():
+        family, _, key = name.rpartition("__")
+        (made[family] if family else changes)[key] = value
+    checks = rule_table(N, SEED, changes)
     return {check.rule for check in checks if not holds(check, len(checks))}
-
-
-def families(**told: Any) -> dict[str, Any]:
-    """Return the families with one parameter of all of them, or of one, changed."""
-    made = {
-        name: dict(one) for name, one in published_model("joulie").parameters["families"].items()
-    }
-    for path, value in told.items():
-        name, _, key = path.partition("__")
-        made[name][key] = value
-    return {"families": made}
 
 
 def test_every_rule_holds() -> None:
@@ -43,40 +41,51 @@ def test_every_rule_holds() -> None:
 
 LAW = {"median": 7200.0, "sigma": 1.0, "least": 900.0, "most": 604800.0}
 
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    ({"mean_inter_arrival_sec": 5.2}, "J3"),
+    ({"hourly_multipliers": [0.7] * 9 + [1.2] * 15}, "J3"),
+    ({"burst_multiplier": 2.2}, "J4 burst"),
+    ({"burst_day_probability": 0.6}, "J4 burst"),
+    ({"dip_multiplier": 0.2}, "J4 [H] dip"),
+    ({"gpu_ratio": 0.78}, "J5"),
+    ({"debug_eval__share": 0.43, "hpo_experiment__share": 0.11}, "J5"),
+    ({"gpu_count_probabilities": [0.78, 0.12, 0.07, 0.03]}, "J6"),
+    ({"single_gpu_training__duration_sec": LAW | {"median": 6400.0}}, "J7"),
+    ({"single_gpu_training__duration_sec": LAW | {"sigma": 1.15}}, "J7"),
+    ({"single_gpu_training__duration_sec": LAW | {"least": 800.0}}, "J7"),
+    ({"gpu_utilisation_means": [0.53, 0.50, 0.4518, 0.5899, 0.4039]}, "J8"),
+    ({"gpu_utilisation_spread": 0.11}, "J8"),
+    ({"cpu_preprocess__cpu_utilisation": [0.50, 0.80]}, "J9"),
+    ({"hpo_experiment__memory_intensity": [0.25, 0.80]}, "J10"),
+    ({"hpo_experiment__gpu_class": "gpu.compute_bound"}, "J11"),
+    ({"debug_eval__gang": True}, "J12"),
+    ({"least_workers": 2}, "J6"),
+    ({"two_servers_from": 8}, "J12"),
+    ({"hpo_max_trials": 5}, "J12"),
+    ({"debug_eval__memory_base_gib": 1.0}, "J13"),
+    ({"cpu_work_rate_per_core": 1.01}, "J14"),
+    ({"split_work": True}, "J14"),
+    ({"distributed_training__gpu_sensitivity": 0.85}, "J15"),
+    ({"perf_ratio": 0.28}, "J16"),
+]  # fmt: skip
+"""Changed parameters, each with the rule that the change breaks."""
 
-@pytest.mark.parametrize(
-    ("told", "rule"),
-    [
-        ({"mean_inter_arrival_sec": 5.2}, "J3"),
-        ({"hourly_multipliers": [0.7] * 9 + [1.2] * 15}, "J3"),
-        ({"burst_multiplier": 2.2}, "J4 burst"),
-        ({"burst_day_probability": 0.6}, "J4 burst"),
-        ({"dip_multiplier": 0.2}, "J4 [H] dip"),
-        ({"gpu_ratio": 0.78}, "J5"),
-        (families(debug_eval__share=0.43, hpo_experiment__share=0.11), "J5"),
-        ({"gpu_count_probabilities": [0.78, 0.12, 0.07, 0.03]}, "J6"),
-        (families(single_gpu_training__duration_sec=LAW | {"median": 6400.0}), "J7"),
-        (families(single_gpu_training__duration_sec=LAW | {"sigma": 1.15}), "J7"),
-        (families(single_gpu_training__duration_sec=LAW | {"least": 800.0}), "J7"),
-        ({"gpu_utilisation_means": [0.53, 0.50, 0.4518, 0.5899, 0.4039]}, "J8"),
-        ({"gpu_utilisation_spread": 0.11}, "J8"),
-        (families(cpu_preprocess__cpu_utilisation=[0.50, 0.80]), "J9"),
-        (families(hpo_experiment__memory_intensity=[0.25, 0.80]), "J10"),
-        (families(hpo_experiment__gpu_class="gpu.compute_bound"), "J11"),
-        (families(debug_eval__gang=True), "J12"),
-        ({"least_workers": 2}, "J6"),
-        ({"two_servers_from": 8}, "J12"),
-        ({"hpo_max_trials": 5}, "J12"),
-        (families(debug_eval__memory_base_gib=1.0), "J13"),
-        ({"cpu_work_rate_per_core": 1.01}, "J14"),
-        ({"split_work": True}, "J14"),
-        (families(distributed_training__gpu_sensitivity=0.85), "J15"),
-        ({"perf_ratio": 0.28}, "J16"),
-    ],
-)  # fmt: skip
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("told", "rule"), BROKEN)
 def test_the_table_sees_a_rule_that_is_broken(told: dict[str, Any], rule: str) -> None:
     found = broken(told)
     assert rule in found, found
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_the_table_sees_rules_that_are_broken_together(nth: int) -> None:
+    """Break all rules at a time: each by the first, second or third change that breaks it."""
+    rules = {rule for _, rule in BROKEN}
+    changes = {rule: [told for told, other in BROKEN if other == rule][nth:] for rule in rules}
+    together = {rule: told[0] for rule, told in changes.items() if told}
+    found = broken({name: value for told in together.values() for name, value in told.items()})
+    assert set(together) <= found, set(together) - found
 
 
 def test_a_check_of_nothing_does_not_hold() -> None:

@@ -46,7 +46,7 @@ def test_machines_are_shown_over_time(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_written_sweep_over_machines_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "fleet.toml", "--kind", "placement"]) == 0
     capsys.readouterr()
-    assert run(["sweep", "fleet.toml", "--runs", "12", "--json"]) == 0
+    assert run(["sweep", "fleet.toml", "--runs", "4", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["name"] == "placement"
     again = FleetPlacement().evaluate(told["best"]["values"], 0)
