@@ -6,9 +6,10 @@ Errors and progress go to standard error.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 from rich.console import Console
@@ -41,6 +42,36 @@ def store_path(option: Path | None) -> Path:
         return option
     from_environment = os.environ.get("COPPERLINE_STORE")
     return Path(from_environment) if from_environment else Path("copperline-out") / "experiments.db"
+
+
+class Closable(Protocol):
+    """What is closed when it is no longer used."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+C = TypeVar("C", bound=Closable)
+_OPENED: ContextVar[ExitStack] = ContextVar("opened")
+
+
+@contextmanager
+def closing_what_is_opened() -> Iterator[None]:
+    """Close what `closed_at_end` is given when the block ends."""
+    with ExitStack() as stack:
+        token = _OPENED.set(stack)
+        try:
+            yield
+        finally:
+            _OPENED.reset(token)
+
+
+def closed_at_end(opened: C) -> C:
+    """Return a resource that is closed when the command ends, which also releases its lock."""
+    stack = _OPENED.get(None)
+    if stack is not None:
+        stack.callback(opened.close)
+    return opened
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from assistant.analysis.experiment_state import (
 from assistant.analysis.prediction_record import PredictionScoreboard
 from assistant.analysis.recommendation import Recommendation
 from assistant.analysis.warning import proposal
-from assistant.cli.console import OUT, store_path
+from assistant.cli.console import OUT, closed_at_end, store_path
 from assistant.config.snapshot import open_sweep, past_results
 from assistant.config.sweep_file import build_sweep, check_settings, read_settings
 from assistant.core.errors import SettingsError, StoreError, UnknownExperimentError
@@ -384,9 +384,13 @@ def fresh_session(path: Path) -> Session:
     return session
 
 
-def stored_session(experiment: str, store: Path | None) -> Session:
-    """Return the session of a stored experiment, or of the one opened last for ``latest``."""
-    return session_in(open_store(existing(store)), experiment)
+def stored_session(experiment: str, store: Path | None, *, take_key: bool = True) -> Session:
+    """Return the session of a stored experiment, or of the one opened last for ``latest``.
+
+    The store is closed when the command ends; without ``take_key`` another may be opened to write.
+    """
+    opened = open_store(existing(store), take_key=take_key)
+    return session_in(closed_at_end(opened), experiment)
 
 
 def copy_in_memory(session: Session) -> Session:

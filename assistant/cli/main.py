@@ -11,7 +11,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from assistant.cli.console import ERR, EXIT_BAD_INPUT, EXIT_INTERRUPTED
+from assistant.cli.console import (
+    ERR,
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    closing_what_is_opened,
+)
 from assistant.core.errors import AssistantError
 from assistant.core.interrupts import end_on_stop_signals, raise_on_stop_signals
 from assistant.core.version import version
@@ -328,7 +333,8 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     try:
-        result = app(args=arguments, prog_name="copperline", standalone_mode=False)
+        with closing_what_is_opened():
+            result = app(args=arguments, prog_name="copperline", standalone_mode=False)
     except (AssistantError, SimError, StrategyError) as error:
         return _refuse(error)
     except _ClickError as error:

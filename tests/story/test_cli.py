@@ -1,10 +1,13 @@
 """The command line as its users meet it: real logs and files, sentences, exit codes."""
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from assistant.service.store_lock import StoreLock
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -114,6 +117,25 @@ def test_a_stored_experiment_is_listed_suggested_from_and_reported(
     code, _, err = cli("resume", "--runs", "3")
     assert code == 2
     assert "has used 8 runs" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["experiments", "effects", "report", "runs", "suggest", "what-if --runs 9", "rename latest b"],
+)
+def test_a_command_leaves_no_lock_behind(
+    cli: Cli, table: Path, tmp_path: Path, command: str
+) -> None:
+    assert cli("sweep", "--table", table, "--runs", "4")[0] == 0
+    gc.disable()  # a lock that only garbage holds is held
+    try:
+        code, _, err = cli(*command.split())
+        assert code == 0, err
+        lock = StoreLock.take(tmp_path / "copperline-out" / "experiments.db")
+        assert lock is not None
+        lock.release()
+    finally:
+        gc.enable()
 
 
 def test_suggestions_from_a_sweep_file_come_with_reasons(

@@ -19,7 +19,15 @@ from assistant.analysis.experiment_state import (
     unreadable_state,
 )
 from assistant.analysis.response_map import expected_measure
-from assistant.cli.console import OUT, Json, StoreOption, print_json, store_path, table_of
+from assistant.cli.console import (
+    OUT,
+    Json,
+    StoreOption,
+    closed_at_end,
+    print_json,
+    store_path,
+    table_of,
+)
 from assistant.cli.decisions import QUEUE, Decision, decide, with_decisions
 from assistant.cli.experiment_view import (
     copy_in_memory,
@@ -239,7 +247,9 @@ def experiments(
 ) -> int:
     """List the stored experiments with state, progress and best, latest first."""
     path = store_path(store)
-    stored = open_store(path).experiments(deleted=deleted) if is_there(path) else ()
+    stored: tuple[StoredExperiment, ...] = ()
+    if is_there(path):
+        stored = closed_at_end(open_store(path, take_key=False)).experiments(deleted=deleted)
     stored = tuple(entry for entry in stored if tag is None or tag in entry.tags)
     listed = _listed(path, stored) if stored else []
     if as_json:
@@ -401,7 +411,7 @@ def delete(
         if not session.experiment.is_deleted:
             refuse_if_executed(session.experiment, stored_execution(name, store))
             session.delete()
-        open_store(existing(store)).purge(name)
+        closed_at_end(open_store(existing(store))).purge(name)
         done = f"{name} is removed for good."
     else:
         refuse_if_executed(session.experiment, stored_execution(name, store))

@@ -128,7 +128,11 @@ def _steer(
     path = store_path(store)
     first_runs = first_configurations(built, include)
     past_results(built)  # refuse a bad file before anything is stored
-    before = [] if start_from is None else results_of(stored_session(start_from, store), built)
+    before = (
+        []
+        if start_from is None
+        else results_of(stored_session(start_from, store, take_key=False), built)
+    )
     if report is not None:
         check_target(report)
     if is_external_application(tables.get("application")):
