@@ -31,6 +31,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from scipy.stats import theilslopes
+
 from assistant.client.remote_session import RemoteSession
 from assistant.config.snapshot import config_snapshot, open_sweep
 from assistant.config.sweep_file import build_sweep, check_settings
@@ -250,7 +252,10 @@ def cpu_share(server: Served, for_s: float) -> float:
 
 
 def memory(opened: Callable[[], Any], server: Served, prepared: Prepared, minutes: float) -> Any:
-    """Look on for so many minutes; the slope is over the second half, when caches are full."""
+    """Look on for so many minutes; the slope is over the second half, when caches are full.
+
+    It is the median slope of all pairs of moments, which brief peaks of computing do not change.
+    """
     page = opened()
     steer(page, server, prepared)
     taken: list[tuple[float, int]] = []
@@ -261,11 +266,11 @@ def memory(opened: Callable[[], Any], server: Served, prepared: Prepared, minute
     half = [one for one in taken if one[0] >= minutes * 30]
     slope = None
     if len(half) > 2:
-        mean_x, mean_y = (sum(v) / len(half) for v in zip(*half, strict=True))
-        over = sum((x - mean_x) ** 2 for x, _ in half)
-        slope = 60 * sum((x - mean_x) * (y - mean_y) for x, y in half) / over
+        at, held = zip(*half, strict=True)
+        slope = 60 * float(theilslopes(held, at).slope)
     return {
         "minutes": minutes, "first_mb": taken[0][1] / 1e6, "last_mb": taken[-1][1] / 1e6,
+        "peak_mb": max(held for _, held in taken) / 1e6,
         "slope_mb_per_minute": None if slope is None else slope / 1e6,
         "course_mb": [[round(s), round(b / 1e6, 1)] for s, b in taken],
     }  # fmt: skip
@@ -391,6 +396,7 @@ def summarise(record: Record) -> None:
         figures["five screens (share of a core)"] = steps["live"]["share"][str(SCREENS)]
     if "memory" in steps:
         figures["memory slope (MB per minute)"] = steps["memory"]["slope_mb_per_minute"]
+        figures["memory, peak (MB)"] = steps["memory"].get("peak_mb")
     if "map" in steps:
         for mode, times in steps["map"]["s"].items():
             figures[f"map of 8,800 cells, {mode} (s)"] = median(times)

@@ -4,6 +4,7 @@ Usage: ``python -m assistant.ui run streamlit_app.py``. What only a forecast nee
 thread, while the browser fetches the page.
 """
 
+import gc
 import sys
 from contextlib import suppress
 from ctypes import CDLL
@@ -28,9 +29,20 @@ def limit_arenas() -> None:
         CDLL("libc.so.6").mallopt(_M_ARENA_MAX, 2)
 
 
+def forget_imports() -> None:
+    """Leave what was imported out of garbage collection; the rest is then collected more often.
+
+    A full collection waits until the objects have grown by a quarter, and the modules are by far
+    the most of them: pages that were drawn again and again stayed in memory meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 if __name__ == "__main__":
     limit_arenas()
     import_pages()
+    forget_imports()
     limit_blas_of_process()
     Thread(target=import_module, args=("sklearn.cluster",), daemon=True).start()
     try:

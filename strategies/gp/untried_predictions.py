@@ -134,28 +134,30 @@ def _is_ordered(parameter: Parameter) -> bool:
     return parameter.kind == "ordinal" and parameter.n_levels > 2
 
 
-def _level_design(space: ParameterSpace, columns: tuple[int, ...], ids: Ints) -> Floats:
-    """Return the regressors of level ids [m, d]: indicators, and position and square if ordered.
+def _level_regressors(parameter: Parameter) -> Floats:
+    """Return the regressors of each level [levels, k]: an indicator; position, square if ordered.
 
     Indicators of ordered parameters count half, because position and square share their effect.
     """
-    blocks = []
-    for column, position in enumerate(columns):
-        parameter = space.parameters[position]
-        n = parameter.n_levels
-        if _is_ordered(parameter):
-            ranks = np.array(parameter.ranks)[ids[:, column]]
-            x = ranks / (n - 1) - 0.5
-            blocks += [x[:, None], (x * x - 1 / 12)[:, None], 0.5 * np.eye(n)[ranks]]
-        else:
-            blocks.append(np.eye(n)[ids[:, column]])
-    return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(ids), 0))
+    n = parameter.n_levels
+    if not _is_ordered(parameter):
+        return np.eye(n)
+    ranks = np.array(parameter.ranks)
+    x = ranks / (n - 1) - 0.5
+    return np.column_stack((x, x * x - 1 / 12, 0.5 * np.eye(n)[ranks]))
 
 
 @single_blas_thread
 def _additive_regression(model: AnovaModel, untried: Ints) -> AdditiveRegression:
     """Return the additive regression of the fitted runs, with the best of `RIDGES`."""
-    design = _level_design(model.space, model.columns, model.ids)
+    by_level = [_level_regressors(model.space.parameters[i]) for i in model.columns]
+    design = np.concatenate(
+        [
+            np.zeros((len(model.ids), 0)),
+            *(rows[ids] for rows, ids in zip(by_level, model.ids.T, strict=True)),
+        ],
+        axis=1,
+    )
     centre = design.mean(axis=0)
     design = design - centre
     targets = model.targets.z
@@ -172,9 +174,12 @@ def _additive_regression(model: AnovaModel, untried: Ints) -> AdditiveRegression
         trials.append((float(np.mean(left_out**2)), ridge))
     square, ridge = min(trials)
     weights = design.T @ (vectors @ (turned / (eigenvalues + ridge)))
-    ahead = _level_design(model.space, model.columns, untried) - centre
+    parts = np.split(weights, np.cumsum([rows.shape[1] for rows in by_level])[:-1])
+    predicted = np.full(len(untried), mean - float(centre @ weights))
+    for rows, part, ids in zip(by_level, parts, untried.T, strict=True):
+        predicted += (rows @ part)[ids]
     return AdditiveRegression(
-        predicted=mean + ahead @ weights,
+        predicted=predicted,
         error=max(float(np.sqrt(square)), 1e-9),
         r_squared=1.0 - square / max(float(targets.var()), 1e-12),
     )
