@@ -73,7 +73,7 @@ class Calendar(simpy.Environment):
     def at_end_of_instant(self, event: Event, priority: EventPriority) -> None:
         """Trigger an event now, after all events with a smaller priority number."""
         event._ok, event._value = True, None
-        self.schedule(event, priority)
+        heappush(self._queue, (self._now, priority, next(self._eid), event))
 
 
 class SchedulerKernel(NamedTuple):
@@ -221,12 +221,11 @@ class JobScheduler:
                     self._turn(event)
             touched, self._touched = self._touched, set()
             for k in sorted(touched):
-                self._decide(k)
+                self._decide(k, self.calendar.now)
             if self.monitor is not None:
                 self.monitor.wake()
 
-    def _decide(self, k: int) -> None:
-        now_s = self.calendar.now
+    def _decide(self, k: int, now_s: float) -> None:
         if self.has_doors:
             self.text.let_in(k)
         if self.witness is not None:
@@ -240,10 +239,9 @@ class JobScheduler:
         if self.witness is not None:
             self.witness.after(self.pool, k, now_s, started)
         for job in started:
-            runtime_s = self.runtime_s[job]
-            self.start_s[job] = now_s
-            self.end_s[job] = now_s + runtime_s
-            ending = self.calendar.timeout(runtime_s, job)
+            end_s = now_s + self.runtime_s[job]
+            self.start_s[job], self.end_s[job] = now_s, end_s
+            ending = self.calendar.at(end_s, job)
             ending.callbacks.append(self._ended)
             if self.has_standings:
                 set_value(self.pool.terms.standings, job, "since_s", now_s)
@@ -293,7 +291,8 @@ class JobScheduler:
         self._touch(k)
 
     def _touch(self, k: int) -> None:
-        self._wake_up()
+        if not self._touched:
+            self._wake_up()
         self._touched.add(k)
 
     def _wake_up(self) -> None:
