@@ -5,9 +5,11 @@ import json
 import math
 import os
 import platform
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,43 @@ class Record:
         part = self._path.with_suffix(".part")
         part.write_text(json.dumps(self.body, indent=2) + "\n")
         part.replace(self._path)
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of this process that one call takes."""
+    before_s = time.process_time()
+    work()
+    return time.process_time() - before_s
+
+
+def interleaved_cpu_s(
+    works: Mapping[str, Callable[[], object]], rounds: int, least_s: float = 0.0
+) -> dict[str, list[float]]:
+    """Return the CPU seconds of each work in each round.
+
+    Every round does every work once, so that a busy machine slows down all of them alike.
+
+    Args:
+        works: by name.
+        rounds: number of rounds.
+        least_s: a shorter work is repeated in its round until it took this long, and its mean
+            counts.
+    """
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            spent_s, n = cpu_s(work), 1
+            while spent_s < least_s:
+                spent_s += cpu_s(work)
+                n += 1
+            found[name].append(spent_s / n)
+    return found
+
+
+def median_ratio(times_s: Mapping[str, Sequence[float]], one: str, other: str) -> float:
+    """Return the median over rounds of how many times as long one work takes as another."""
+    pairs = zip(times_s[one], times_s[other], strict=True)
+    return statistics.median(first / second for first, second in pairs)
 
 
 def guarded(main: Callable[[], None]) -> None:

@@ -3,16 +3,18 @@
 ``python -m benchmarks.sim --log FILE`` (repeat it, or ``--logs DIR``) measures, for each log:
 
 * speed: jobs per CPU second of whole ``simulate()`` calls with their result, warm, on one core;
-  beside a scheduler written with SimPy alone, and AccaSim where it is installed (extra ``bench``);
+  beside a scheduler written with SimPy alone, one written with Numba alone, and AccaSim where it is
+  installed (extra ``bench``). Engines and peers take turns, and figures are medians of the turns.
+  The benchmark stops if the engine ``process`` takes more than 1.5 times as long as plain SimPy;
 * grid: all 22 x 20 x 20 configurations of the scheduling application under EASY, with measures,
   without kept results, reading the log excluded;
 * whole: the whole log once, with measures, in a process of its own, with its peak memory;
 * cold: the first answer in a new process with an empty code cache, and with a full one
   (``--quick``: for the first log only, since it compiles everything anew).
 
-The schedules of our engines and of plain SimPy must be equal, or the benchmark stops; AccaSim's
+The schedules of our engines and of the plain ones must be equal, or the benchmark stops; AccaSim's
 FIFO must agree in its mean wait. AccaSim's backfilling is not EASY (see `benchmarks.peers`), so
-only its speed is compared. Figures are the least of several repeats.
+only its speed is compared.
 """
 
 import argparse
@@ -36,8 +38,15 @@ from assistant.applications.scheduling_parameters import (
     SMALL_MAX_REQUESTED,
     SMALL_PROCS,
 )
-from benchmarks.harness import Record, guarded, parser, table
-from benchmarks.peers import accasim, plain_simpy
+from benchmarks.harness import (
+    Record,
+    guarded,
+    interleaved_cpu_s,
+    median_ratio,
+    parser,
+    table,
+)
+from benchmarks.peers import accasim, plain_numba, plain_simpy
 from sim import ClusterSpec, Partition, Scenario, SimError, Workload, load_workload, simulate
 from sim.api import TooWide, measures, simulate_many, wait_for_compiler
 from sim.engines import process
@@ -47,6 +56,11 @@ LOGS = ("theta_2022", "UniLu-Gaia-2014-1", "LLNL-Atlas-2006-2.1-cln", "lublin_25
 PARTS = ("speed", "grid", "whole", "cold")
 SIZES = (5_000, 10_000)
 ACCASIM_LIMIT_S = 120.0
+ROUNDS = 9
+TURN_S = 0.05
+"""Least CPU seconds of a turn: shorter calls are repeated."""
+LEAST_OF_SIMPY = 0.67
+"""The engine `process` must make so many jobs in the time in which plain SimPy makes one."""
 
 _CHILD = """
 import json, resource, sys, time
@@ -98,38 +112,40 @@ def cluster_of(workload: Workload) -> ClusterSpec:
     return ClusterSpec.single(max(workload.max_procs or 1, workload.widest_procs))
 
 
-def least_cpu_s(work: Callable[[], Any], repeats: int) -> float:
-    """Return the least CPU seconds of several repeats."""
-    found = []
-    for _ in range(repeats):
-        before_s = time.process_time()
-        work()
-        found.append(time.process_time() - before_s)
-    return min(found)
-
-
-def speed(workload: Workload, repeats: int, with_accasim: bool) -> dict[str, Any]:
+def speed(workload: Workload, rounds: int, with_accasim: bool) -> dict[str, Any]:
     """Measure every engine and every peer on one workload."""
     cluster, n_jobs = cluster_of(workload), workload.n_jobs
     procs = cluster.total_procs
     found: dict[str, Any] = {"n_jobs": n_jobs}
-    for backfill, peer in (("easy", plain_simpy.easy), ("none", plain_simpy.fcfs)):
+    for backfill, policy in (("easy", "easy"), ("none", "fcfs")):
         scenario = Scenario(workload, cluster, backfill=backfill)
         expected = simulate(scenario, engine="compiled")
         for kernel in ("compiled", "interpreted"):
             if process.run(scenario, kernel=kernel) != expected:
                 raise SystemExit(f"{workload.name}: SimPy with {kernel} policies differs")
-        if peer(workload, procs) != expected.start_s.tolist():
-            raise SystemExit(f"{workload.name}: plain SimPy gives another schedule")
-        works: dict[str, tuple[Callable[[], Any], int]] = {
-            "compiled": (partial(simulate, scenario, engine="compiled"), 10 * repeats),
-            "process": (partial(process.run, scenario, kernel="compiled"), repeats),
-            "process interpreted": (partial(process.run, scenario, kernel="interpreted"), repeats),
-            "interpreted": (partial(simulate, scenario, engine="interpreted"), repeats),
-            "plain SimPy": (partial(peer, workload, procs), repeats),
+        for peer in (plain_simpy, plain_numba):
+            if getattr(peer, policy)(workload, procs) != expected.start_s.tolist():
+                raise SystemExit(f"{workload.name}: {peer.__name__} gives another schedule")
+        works: dict[str, Callable[[], object]] = {
+            "compiled": partial(simulate, scenario, engine="compiled"),
+            "process": partial(process.run, scenario, kernel="compiled"),
+            "process interpreted": partial(process.run, scenario, kernel="interpreted"),
+            "interpreted": partial(simulate, scenario, engine="interpreted"),
+            "plain SimPy": partial(getattr(plain_simpy, policy), workload, procs),
+            "plain Numba": partial(
+                plain_numba.columns, workload, procs, backfills=backfill == "easy"
+            ),
         }
-        for name, (work, times) in works.items():
-            found[f"{name}, {backfill}"] = n_jobs / least_cpu_s(work, times)
+        times_s = interleaved_cpu_s(works, rounds, TURN_S)
+        for name, turns_s in times_s.items():
+            found[f"{name}, {backfill}"] = n_jobs / statistics.median(turns_s)
+        for peer_name, engine in (("plain SimPy", "process"), ("plain Numba", "compiled")):
+            ratio = median_ratio(times_s, peer_name, engine)
+            found[f"{engine} over {peer_name}, {backfill}"] = ratio
+        if rounds > 1 and found[f"process over plain SimPy, {backfill}"] < LEAST_OF_SIMPY:
+            raise SystemExit(
+                f"{workload.name}: the engine 'process' is far slower than plain SimPy"
+            )
         if with_accasim:
             found |= _accasim(workload, procs, backfill, measures(scenario, expected))
     return found
@@ -230,7 +246,7 @@ def measure(path: Path, parts: list[str], options: argparse.Namespace, record: R
         if "speed" in parts and some.n_jobs == size:
             told = record.step(
                 f"{name}: speed {size}",
-                partial(speed, some, 1 if quick else 3, options.accasim),
+                partial(speed, some, 1 if quick else ROUNDS, options.accasim),
             )
             for key, value in told.items():
                 record.figure(f"{name}, {size} jobs: {key}", value)
@@ -267,7 +283,7 @@ def print_tables(record: Record) -> None:
             rows.append(
                 [step.split(":")[0], f"{told['n_jobs']:,}", policy, f"{ours:,.0f}"]
                 + [
-                    "-" if cell is None or ratio is None else f"{cell:,.0f} ({ratio:,.0f}x)"
+                    "-" if cell is None or ratio is None else f"{cell:,.0f} ({ratio:,.1f}x)"
                     for cell, ratio in zip(cells, ratios, strict=True)
                 ]
             )
@@ -283,7 +299,8 @@ def print_tables(record: Record) -> None:
 
 
 _COLUMNS = (
-    "process", "process interpreted", "interpreted", "plain SimPy", "AccaSim main process",
+    "plain Numba", "process", "process interpreted", "interpreted", "plain SimPy",
+    "AccaSim main process",
     "AccaSim with its writers",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What ours is measured beside, in the same run: simulators (AccaSim, plain SimPy) and searches."""
+"""What ours is measured beside in the same run: AccaSim, plain SimPy, plain Numba; and searches."""
 
 from sim import SimError
 

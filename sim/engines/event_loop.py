@@ -246,9 +246,9 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
             if has_doors and touched[k] == 1:
                 admit_held_jobs(pool, outside, k)
             if touched[k] == 1 and may_start(pool, k):
-                prepare_decision(pool, k, now_s, score_now)
                 if pool.partitions[k].preempts == 1:
                     n_running = _clear(pool, k, course, now_s, score_now, n_running)
+                prepare_decision(pool, k, now_s, score_now)
                 for i in range(decide(state, k, now_s)):
                     job = pool.started[i]
                     start_s[job] = now_s
@@ -285,12 +285,34 @@ def _clear(
     pool: Pool, k: int, course: EventState, now_s: float, score_now: Any, n_running: int
 ) -> int:
     """Preempt for the first in the queue, and return the new number of running jobs."""
-    n_killed = preempt(pool, k, now_s)
-    for i in range(n_killed):
+    for i in range(make_way(pool, score_now, k, now_s)):
         n_running = withdraw(course.ends_s, course.ending, n_running, pool.started[i])
-    if n_killed > 0:
-        prepare_decision(pool, k, now_s, score_now)
     return n_running
+
+
+@kernel
+def make_way(pool: Pool, score_now: Any, k: int, now_s: float) -> int:
+    """Preempt for the first in the queue of partition k, and return the number of killed jobs.
+
+    They are listed in ``pool.started``.
+    """
+    if not may_start(pool, k):
+        return 0
+    prepare_decision(pool, k, now_s, score_now)
+    return preempt(pool, k, now_s)
+
+
+@kernel
+def serve(state: Any, pool: Pool, decide: Any, score_now: Any, k: int, now_s: float) -> int:
+    """Make the scheduling decision of partition k, and return the number of started jobs.
+
+    They are listed in ``pool.started``. `pool` is the one in the state.
+    """
+    if not may_start(pool, k):
+        return 0
+    prepare_decision(pool, k, now_s, score_now)
+    n_started: int = decide(state, k, now_s)
+    return n_started
 
 
 run_nodes = bound(run, "nodes", release=release_machines)
@@ -440,21 +462,41 @@ def compiled_loop(
     return jit.compiled(text, state, pool, *function_types, course, 0), decide, score_now
 
 
+class CompiledTransitions(NamedTuple):
+    """Compiled functions for the SimPy engine, and the layout of their leading arguments."""
+
+    layout: jit.NativeLayout
+    functions: tuple[Any, ...]
+
+    def on(self, *arguments: Any) -> tuple[Callable[..., Any], ...]:
+        """Return the functions with their leading arguments filled in."""
+        native = jit.NativeArguments(self.layout, arguments)
+        return tuple(native.bind(function) for function in self.functions)
+
+
 @cache
-def compiled_transitions(allocation: Allocation = "processors") -> tuple[Any, ...]:
-    """Return the compiled state transitions for the SimPy engine's `SchedulerKernel`."""
+def compiled_transitions(allocation: Allocation = "processors") -> CompiledTransitions:
+    """Return the compiled transitions and the decision of jobs for an allocation.
+
+    The layout is of (state, pool, external events, decision, score).
+    """
     state, pool, course = _pool_example(allocation)
-    return (
-        jit.compiled(arrive, pool, 0, 0),
-        jit.compiled(release if allocation == "processors" else release_machines, state, 0, 0, 0.0),
-        jit.compiled(may_start, pool, 0),
-        jit.compiled(prepare_decision, pool, 0, 0.0, jit.first_class(compiled_score(ORDERS[0]))),
-        jit.compiled(arrive_at_limit, pool, course.outside, 0, 0),
-        jit.compiled(leave_limit, pool, course.outside, 0, 0),
-        jit.compiled(admit_held_jobs, pool, course.outside, 0),
-        jit.compiled(turn, pool, 0, 0.0),
-        jit.compiled(preempt, pool, 0, 0.0),
+    decide = compiled_decision(rules_for(allocation)[0], allocation)
+    function_types = jit.first_class(decide), jit.first_class(compiled_score(ORDERS[0]))
+    name = "processors" if allocation == "processors" else "nodes"
+    layout = jit.NativeLayout(name, state, pool, course.outside, *function_types)
+    on = layout.compiled
+    functions = (
+        on(arrive, (1,), 0, 0),
+        on(release if allocation == "processors" else release_machines, (0,), 0, 0, 0.0),
+        on(serve, (0, 1, 3, 4), 0, 0.0),
+        on(arrive_at_limit, (1, 2), 0, 0),
+        on(leave_limit, (1, 2), 0, 0),
+        on(admit_held_jobs, (1, 2), 0),
+        on(turn, (1,), 0, 0.0),
+        on(make_way, (1, 4), 0, 0.0),
     )
+    return CompiledTransitions(layout, functions)
 
 
 def compile_programs(allocation: Allocation) -> None:
@@ -514,16 +556,35 @@ def compiled_fleet_decision(backfill: Backfill) -> Any:
     return jit.compiled(text, fleet, choose, 0.0, returns=0)
 
 
+@kernel
+def place_waiting(fleet: Fleet, decide: Any, choose: Any, now_s: float) -> int:
+    """Place waiting instances, and return the number of those that get an end.
+
+    They are listed in ``fleet.changed``.
+    """
+    decide(fleet, choose, now_s)
+    return settle(fleet, now_s)
+
+
 @cache
-def compiled_fleet_transitions() -> tuple[Any, ...]:
-    """Return the compiled fleet transitions for the SimPy engine."""
+def compiled_fleet_transitions() -> CompiledTransitions:
+    """Return the compiled transitions and the decision for instances.
+
+    The layout is of (fleet, decision, choice of a machine).
+    """
     fleet, _ = _fleet_example()
-    return (
-        jit.compiled(submit, fleet, 0),
-        jit.compiled(end, fleet, 0),
-        jit.compiled(throttle, fleet, 0, 0.0, 0.0),
-        jit.compiled(settle, fleet, 0.0),
+    for text, *examples in ((submit, 0), (end, 0), (throttle, 0, 0.0, 0.0), (settle, 0.0)):
+        jit.compiled(text, fleet, *examples)  # as the loop calls them, too
+    choose = jit.first_class(compiled_placement(PLACEMENTS[0]))
+    decide = jit.first_class(compiled_fleet_decision(backfill_named(COMPILED_FLEET_RULES[0])))
+    layout = jit.NativeLayout("fleet", fleet, decide, choose)
+    functions = (
+        layout.compiled(submit, (0,), 0),
+        layout.compiled(end, (0,), 0),
+        layout.compiled(throttle, (0,), 0, 0.0, 0.0),
+        layout.compiled(place_waiting, (0, 1, 2), 0.0),
     )
+    return CompiledTransitions(layout, functions)
 
 
 @cache

@@ -9,6 +9,7 @@ time ends at its start instant and wakes the scheduler once more. Only this modu
 
 import math
 from collections.abc import Callable, Generator
+from functools import partial
 from heapq import heappush
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -17,21 +18,27 @@ import simpy
 from simpy.events import Event, EventPriority
 
 from sim.engines import compilation, job_setup
+from sim.engines.compilation import load_or_recompile
+from sim.engines.event_loop import (
+    compiled_decision,
+    compiled_fleet_decision,
+    compiled_fleet_transitions,
+    compiled_placement,
+    compiled_score,
+    compiled_transitions,
+    make_way,
+    place_waiting,
+    serve,
+)
 from sim.engines.fleet_setup import instances_result, make_fleet
 from sim.engines.job_setup import decides_by_plan, outside_of, preempts, restarts_of
 from sim.kernel.fleet import Fleet
-from sim.kernel.instances import end, settle, submit, throttle
-from sim.kernel.job_queue import (
-    admit_held_jobs,
-    arrive_at_limit,
-    leave_limit,
-    never_scored,
-    prepare_decision,
-)
+from sim.kernel.instances import end, submit, throttle
+from sim.kernel.job_queue import admit_held_jobs, arrive_at_limit, leave_limit, never_scored
 from sim.kernel.nodes import Nodes, release_machines
 from sim.kernel.policy_context import OPEN, ExternalEvents
-from sim.kernel.pool import Pool, arrive, may_start, release
-from sim.kernel.preemption import preempt, turn
+from sim.kernel.pool import Pool, arrive, release
+from sim.kernel.preemption import turn
 from sim.kernel.records import field, first_of, interpretable, set_value, value
 from sim.model.admission import NOWHERE, Admission, admit
 from sim.model.result import SimulationResult, StepSeries
@@ -66,34 +73,42 @@ class Calendar(simpy.Environment):
     def at_end_of_instant(self, event: Event, priority: EventPriority) -> None:
         """Trigger an event now, after all events with a smaller priority number."""
         event._ok, event._value = True, None
-        self.schedule(event, priority)
+        heappush(self._queue, (self._now, priority, next(self._eid), event))
 
 
 class SchedulerKernel(NamedTuple):
-    """Kernel functions of the job scheduler, all compiled or all interpreted.
+    """State of a simulation of jobs and the kernel functions on it, all compiled or interpreted.
 
-    Ends and decisions take the state itself, all others the pool in it.
+    Attributes:
+        state: state of the allocation; `outside` the external events.
+        arrive, come: queue a job: (partition, job); `come` where users have job limits.
+        release, leave: end a job: (partition, job, now_s), and (partition, job) for job limits.
+        let_in: admit held jobs of a partition.
+        turn: begin or end a window: (event, now_s) to the number of killed jobs.
+        make_way: preempt: (partition, now_s) to the number of killed jobs.
+        serve: decide: (partition, now_s) to the number of started jobs.
     """
 
-    is_compiled: bool
-    arrive: Callable[[Pool, int, int], None]
-    release: Callable[[Any, int, int, float], None]
-    may_start: Callable[[Pool, int], bool]
-    prepare: Callable[[Pool, int, float, Any], None]
-    come: Callable[[Pool, ExternalEvents, int, int], None]
-    leave: Callable[[Pool, ExternalEvents, int, int], None]
-    let_in: Callable[[Pool, ExternalEvents, int], None]
-    turn: Callable[[Pool, int, float], int]
-    preempt: Callable[[Pool, int, float], int]
-    decide: Callable[[Any, int, float], int]
-    score_now: Any
+    state: Pool | Nodes
+    outside: ExternalEvents
+    arrive: Callable[[int, int], None]
+    release: Callable[[int, int, float], None]
+    serve: Callable[[int, float], int]
+    come: Callable[[int, int], None]
+    leave: Callable[[int, int], None]
+    let_in: Callable[[int], None]
+    turn: Callable[[int, float], int]
+    make_way: Callable[[int, float], int]
 
 
-def scheduler_kernel(scenario: Scenario, kernel: KernelForm) -> SchedulerKernel:
-    """Return the kernel functions for a scenario.
+def scheduler_kernel(
+    scenario: Scenario, admission: Admission, kernel: KernelForm
+) -> SchedulerKernel:
+    """Return the initial state of a scenario and the kernel functions on it.
 
     Args:
-        scenario: scenario with the backfilling rule and the allocation.
+        scenario: scenario with order, backfilling rule and allocation.
+        admission: its admitted jobs.
         kernel: ``auto`` uses compiled ones if they are ready, and starts to compile them if not.
 
     Raises:
@@ -107,24 +122,39 @@ def scheduler_kernel(scenario: Scenario, kernel: KernelForm) -> SchedulerKernel:
         compilation.begin_to_compile()
     elif kernel == "compiled":
         compilation.wait(allocation)
+    state = job_setup.make_state(scenario, admission)
+    outside = outside_of(scenario, admission)
     if kernel == "interpreted" or not compilation.is_ready(allocation):
-        let_go = release if allocation == "processors" else release_machines
+        state, outside = interpretable(state), interpretable(outside)
         decide = decision_of(backfill, allocation, by_plan)
-        score_now = order.score_now or never_scored
-        beyond = (arrive_at_limit, leave_limit, admit_held_jobs, turn, preempt)
-        return SchedulerKernel(
-            False, arrive, let_go, may_start, prepare_decision, *beyond, decide, score_now
-        )
-    from sim.engines.compilation import load_or_recompile
-    from sim.engines.event_loop import compiled_decision, compiled_score, compiled_transitions
+        return _interpreted(state, outside, decide, order.score_now or never_scored)
 
     def fetch() -> SchedulerKernel:
-        decide = compiled_decision(backfill, allocation, by_plan)
-        return SchedulerKernel._make(
-            (True, *compiled_transitions(allocation), decide, compiled_score(order))
-        )
+        functions = compiled_decision(backfill, allocation, by_plan), compiled_score(order)
+        on_state = compiled_transitions(allocation).on
+        bound = on_state(state, job_setup.pool_of(state), outside, *functions)
+        return SchedulerKernel(state, outside, *bound)
 
     return load_or_recompile(fetch, allocation)
+
+
+def _interpreted(
+    state: Pool | Nodes, outside: ExternalEvents, decide: Any, score_now: Any
+) -> SchedulerKernel:
+    pool = job_setup.pool_of(state)
+    let_go: Any = release if state is pool else release_machines
+    return SchedulerKernel(
+        state,
+        outside,
+        arrive=partial(arrive, pool),
+        release=partial(let_go, state),
+        serve=partial(serve, state, pool, decide, score_now),
+        come=partial(arrive_at_limit, pool, outside),
+        leave=partial(leave_limit, pool, outside),
+        let_in=partial(admit_held_jobs, pool, outside),
+        turn=partial(turn, pool),
+        make_way=partial(make_way, pool, score_now),
+    )
 
 
 class DecisionObserver(Protocol):
@@ -149,8 +179,7 @@ class JobScheduler:
         n_jobs = scenario.workload.n_jobs
         self.calendar = calendar
         self.text = text
-        state = job_setup.make_state(scenario, admission)
-        self.state: Pool | Nodes = state if text.is_compiled else interpretable(state)
+        self.state = text.state
         self.pool = job_setup.pool_of(self.state)
         self.place: list[int] = admission.place.tolist()
         self.runtime_s: list[float] = admission.runtime_s.tolist()
@@ -162,65 +191,57 @@ class JobScheduler:
         self.has_alarms = backfill_named(scenario.backfill).wakes
         self._alarms: list[set[float]] = [set() for _ in scenario.cluster.partitions]
         self.preempts = preempts(scenario).tolist()
-        outside = outside_of(scenario, admission)
-        self.outside = outside if text.is_compiled else interpretable(outside)
-        self.has_doors = len(outside.doors) > 0
+        self.has_doors = len(text.outside.doors) > 0
         self.has_standings = len(self.pool.terms.standings) > 0
         self._endings: dict[int, Event] = {}
         self._turning: list[int] = []
         self._wake = Event(calendar)
         self._is_decisive = [window.kind != "planned" for window in scenario.windows]
         self._window_of = [scenario.cluster.names.index(w.partition) for w in scenario.windows]
-        for time_s, turning in zip(outside.turns_s, outside.turns, strict=True):
+        for time_s, turning in zip(text.outside.turns_s, text.outside.turns, strict=True):
             self.calendar.at(float(time_s), int(turning)).callbacks.append(self._turns)
 
     def arrive(self, job: int) -> None:
         """Queue a submitted job, or hold it back at its user's job limit."""
+        k = self.place[job]
         if self.has_doors:
-            self.text.come(self.pool, self.outside, self.place[job], job)
+            self.text.come(k, job)
         else:
-            self.text.arrive(self.pool, self.place[job], job)
-        self._touch(self.place[job])
+            self.text.arrive(k, job)
+        self._touch(k)
 
     def run(self) -> Steps:
         """Decide for each changed partition at the end of every instant with an event."""
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
-            turning, self._turning = self._turning, []
-            for event in turning:
-                self._turn(event)
-            touched, self._touched = sorted(self._touched), set()
-            for k in touched:
-                self._decide(k)
+            if self._turning:
+                turning, self._turning = self._turning, []
+                for event in turning:
+                    self._turn(event)
+            touched, self._touched = self._touched, set()
+            for k in sorted(touched):
+                self._decide(k, self.calendar.now)
             if self.monitor is not None:
                 self.monitor.wake()
 
-    def _decide(self, k: int) -> None:
-        now_s = self.calendar.now
+    def _decide(self, k: int, now_s: float) -> None:
         if self.has_doors:
-            self.text.let_in(self.pool, self.outside, k)
+            self.text.let_in(k)
         if self.witness is not None:
             self.witness.before(self.pool, k, now_s)
-        n_started = 0
-        if self.text.may_start(self.pool, k):
-            self.text.prepare(self.pool, k, now_s, self.text.score_now)
-            if self.preempts[k]:
-                n_killed = self.text.preempt(self.pool, k, now_s)
-                self._call_off(n_killed)
-                if n_killed:
-                    self.text.prepare(self.pool, k, now_s, self.text.score_now)
-            n_started = self.text.decide(self.state, k, now_s)
-            if self.has_alarms:
-                self._set_alarm(k)
-        started = first_of(self.pool.started, n_started)
+        if self.preempts[k]:
+            self._call_off(self.text.make_way(k, now_s))
+        n_started = self.text.serve(k, now_s)
+        if self.has_alarms:
+            self._set_alarm(k)
+        started = first_of(self.pool.started, n_started) if n_started else []
         if self.witness is not None:
             self.witness.after(self.pool, k, now_s, started)
         for job in started:
-            runtime_s = self.runtime_s[job]
-            self.start_s[job] = now_s
-            self.end_s[job] = now_s + runtime_s
-            ending = self.calendar.timeout(runtime_s, job)
+            end_s = now_s + self.runtime_s[job]
+            self.start_s[job], self.end_s[job] = now_s, end_s
+            ending = self.calendar.at(end_s, job)
             ending.callbacks.append(self._ended)
             if self.has_standings:
                 set_value(self.pool.terms.standings, job, "since_s", now_s)
@@ -234,7 +255,7 @@ class JobScheduler:
 
     def _turn(self, event: int) -> None:
         window = event if event >= 0 else ~event
-        self._call_off(self.text.turn(self.pool, event, self.calendar.now))
+        self._call_off(self.text.turn(event, self.calendar.now))
         if event < 0 or self._is_decisive[window]:
             self._touched.add(self._window_of[window])
 
@@ -261,14 +282,17 @@ class JobScheduler:
 
     def _ended(self, ending: Event) -> None:
         job: Any = ending.value
-        self.text.release(self.state, self.place[job], job, self.calendar.now)
+        k = self.place[job]
+        self.text.release(k, job, self.calendar.now)
         if self.has_doors:
-            self.text.leave(self.pool, self.outside, self.place[job], job)
-        self._endings.pop(job, None)
-        self._touch(self.place[job])
+            self.text.leave(k, job)
+        if self.has_standings:
+            self._endings.pop(job, None)
+        self._touch(k)
 
     def _touch(self, k: int) -> None:
-        self._wake_up()
+        if not self._touched:
+            self._wake_up()
         self._touched.add(k)
 
     def _wake_up(self) -> None:
@@ -360,7 +384,8 @@ def run(
     """
     admission = admit(scenario)
     calendar = Calendar()
-    scheduler = JobScheduler(calendar, scenario, admission, scheduler_kernel(scenario, kernel))
+    text = scheduler_kernel(scenario, admission, kernel)
+    scheduler = JobScheduler(calendar, scenario, admission, text)
     scheduler.witness = witness
     watcher = QueueMonitor(calendar, scenario, scheduler.pool) if monitor else None
     jobs: list[int] = np.flatnonzero(admission.partition != NOWHERE).tolist()
@@ -383,44 +408,42 @@ def run(
 
 
 class FleetKernel(NamedTuple):
-    """Kernel functions of the instance scheduler, all compiled or all interpreted."""
+    """Functions on the state of a fleet: all compiled, or all interpreted.
 
-    submit: Callable[[Fleet, int], None]
-    end: Callable[[Fleet, int], None]
-    throttle: Callable[[Fleet, int, float, float], None]
-    settle: Callable[[Fleet, float], int]
-    decide: Callable[[Fleet, Any, float], int]
-    choose: Any
+    Attributes:
+        submit: queue the tasks of a job; `end` ends an instance.
+        throttle: set the speeds of a machine: (machine, CPU, GPU).
+        place: decide at a time, and return how many instances have a new end.
+    """
+
+    submit: Callable[[int], None]
+    end: Callable[[int], None]
+    throttle: Callable[[int, float, float], None]
+    place: Callable[[float], int]
 
 
-def fleet_kernel(scenario: Scenario, kernel: KernelForm) -> tuple[FleetKernel, bool]:
-    """Return the kernel functions of the instance scheduler, and whether they are compiled.
+def fleet_kernel(scenario: Scenario, fleet: Fleet, kernel: KernelForm) -> tuple[Fleet, FleetKernel]:
+    """Return a fleet as the kernel functions need it, and these functions on it.
 
-    ``auto`` uses compiled ones if they are ready.
+    ``auto`` uses compiled ones if they are ready. The given fleet has arrays.
     """
     backfill, rule = backfill_named(scenario.backfill), placement_named(scenario.placement)
     decide = decision_of(backfill, "instances")
     if kernel == "interpreted" or (kernel == "auto" and not compilation.is_ready("instances")):
-        return FleetKernel(submit, end, throttle, settle, decide, rule.choose), False
-    from sim.engines.compilation import load_or_recompile
-    from sim.engines.event_loop import (
-        compiled_fleet_decision,
-        compiled_fleet_transitions,
-        compiled_placement,
-    )
-
+        fleet = interpretable(fleet)
+        return fleet, FleetKernel(
+            partial(submit, fleet),
+            partial(end, fleet),
+            partial(throttle, fleet),
+            partial(place_waiting, fleet, decide, rule.choose),
+        )
     compilation.wait("instances")
 
     def fetch() -> FleetKernel:
-        return FleetKernel._make(
-            (
-                *compiled_fleet_transitions(),
-                compiled_fleet_decision(backfill),
-                compiled_placement(rule),
-            )
-        )
+        functions = compiled_fleet_decision(backfill), compiled_placement(rule)
+        return FleetKernel(*compiled_fleet_transitions().on(fleet, *functions))
 
-    return load_or_recompile(fetch, "instances"), True
+    return fleet, load_or_recompile(fetch, "instances")
 
 
 class FleetScheduler:
@@ -434,12 +457,12 @@ class FleetScheduler:
 
     def arrive(self, job: int) -> None:
         """Queue the tasks of a submitted job."""
-        self.text.submit(self.fleet, job)
+        self.text.submit(job)
         self.call()
 
     def turn(self, machine: int, cpu: float, gpu: float) -> None:
         """Set the CPU and GPU speeds of a machine, as shares of full speed."""
-        self.text.throttle(self.fleet, machine, cpu, gpu)
+        self.text.throttle(machine, cpu, gpu)
         self.call()
 
     def call(self) -> None:
@@ -453,9 +476,8 @@ class FleetScheduler:
         while True:
             yield self._wake
             self._wake, self._is_called = Event(self.calendar), False
-            now_s = self.calendar.now
-            self.text.decide(self.fleet, self.text.choose, now_s)
-            for instance in first_of(self.fleet.changed, self.text.settle(self.fleet, now_s)):
+            n_changed = self.text.place(self.calendar.now)
+            for instance in first_of(self.fleet.changed, n_changed):
                 self._plan(instance)
 
     def _plan(self, instance: int) -> None:
@@ -469,7 +491,7 @@ class FleetScheduler:
     def _ended(self, ending: Event) -> None:
         instance: Any = ending.value
         del self._ends[instance]
-        self.text.end(self.fleet, instance)
+        self.text.end(instance)
         self.call()
 
 
@@ -506,10 +528,9 @@ def run_instances(scenario: Scenario, *, kernel: KernelForm = "auto") -> Simulat
         EngineError: compiled kernel functions are required and there is no compiler.
         ScenarioError: an instance cannot be placed.
     """
-    text, is_compiled = fleet_kernel(scenario, kernel)
     fleet_arrays, table = make_fleet(scenario)
     table = interpretable(table)
-    fleet = fleet_arrays if is_compiled else interpretable(fleet_arrays)
+    fleet, text = fleet_kernel(scenario, fleet_arrays, kernel)
     calendar = Calendar()
     scheduler = FleetScheduler(calendar, fleet, text)
     turns = list(zip(table.turns_s, table.turning, table.cpu, table.gpu, strict=True))

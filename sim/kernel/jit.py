@@ -19,11 +19,13 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeGuard, TypeVar
+
+import numpy as np
 
 from sim.model.errors import DamagedCodeError, EngineError
 
@@ -217,18 +219,25 @@ def compiled(function: Callable[..., Any], *examples: Any, returns: Any = None) 
         twin = _twin(function)  # type: ignore[arg-type]
         types = tuple(map(_type_of, examples))
         if types not in twin.signatures:
-            twin.disable_compile(False)
-            try:
-                twin.compile(types if returns is None else _type_of(returns)(*types))
-            except _LOADING_ERRORS as error:
-                raise DamagedCodeError(
-                    f"the compiled code in {cache_folder()} cannot be loaded "
-                    f"({type(error).__name__}); run copperline doctor --compile."
-                ) from error
-            # From here on calls use the existing code. Otherwise Numba would compile a loop
-            # for each policy argument, and could not find that one on disk again.
-            twin.disable_compile()
+            _compile(twin, types if returns is None else _type_of(returns)(*types))
         return twin
+
+
+def _compile(twin: Any, signature: Any) -> None:
+    """Compile a dispatcher for a signature, or load its machine code.
+
+    From here on its calls use the existing code. Otherwise Numba would compile a loop for each
+    policy argument, and could not find that one on disk again.
+    """
+    twin.disable_compile(False)
+    try:
+        twin.compile(signature)
+    except _LOADING_ERRORS as error:
+        raise DamagedCodeError(
+            f"the compiled code in {cache_folder()} cannot be loaded "
+            f"({type(error).__name__}); run copperline doctor --compile."
+        ) from error
+    twin.disable_compile()
 
 
 def first_class(twin: Any) -> Any:
@@ -236,6 +245,160 @@ def first_class(twin: Any) -> Any:
     import numba
 
     return numba.types.FunctionType(twin.nopython_signatures[0])
+
+
+class NativeArguments:
+    """Leading arguments of compiled functions, converted once for many calls.
+
+    Numba converts every argument at every call: it takes 4 us for a pool, and 40 us for a function,
+    whose address is looked up. Here the arguments lie in memory in the form that machine code uses,
+    and a call gets their address.
+
+    Args:
+        layout: types of the arguments.
+        values: one value for each type of the layout. They must not be replaced later, but arrays
+            among them may change.
+    """
+
+    def __init__(self, layout: "NativeLayout", values: tuple[Any, ...]) -> None:
+        self._values = values  # the memory refers to their arrays
+        self._memory = np.zeros(layout.n_bytes(), dtype=np.uint8)
+        layout.store(self._memory.ctypes.data, values)
+
+    def bind(self, twin: Any) -> Callable[..., Any]:
+        """Return a function of `NativeLayout.compiled` with its leading arguments filled in."""
+        function: Any = partial(twin, self._memory.ctypes.data)
+        function.arguments = self  # so that the memory lives as long
+        return function  # type: ignore[no-any-return]
+
+
+class NativeLayout:
+    """Types of leading arguments that lie in memory; see `NativeArguments`.
+
+    Args:
+        name: part of the names of the functions, which separates their machine code.
+        examples: one example or Numba type of each argument.
+    """
+
+    def __init__(self, name: str, *examples: Any) -> None:
+        import numba
+
+        self._name, self._kinds = name, tuple(map(_type_of, examples))
+        numba_types: Any = numba.types
+        self._whole = numba_types.Tuple(self._kinds)
+        self.store = _explicit(
+            _stored, f"store_{name}", (numba.types.int64, self._whole), _put=_putter()
+        )
+
+    def n_bytes(self) -> int:
+        """Return the size of the arguments in memory."""
+        from numba.core.registry import cpu_target
+
+        context: Any = cpu_target.target_context
+        size: int = context.get_abi_sizeof(context.get_value_type(self._whole))
+        return size
+
+    def compiled(
+        self, function: Callable[..., Any], leading: tuple[int, ...], *examples: Any
+    ) -> Any:
+        """Compile a kernel function that finds its leading arguments in memory, or load it.
+
+        Args:
+            function: a kernel function.
+            leading: positions of its leading arguments in the layout.
+            examples: one example for each of the other arguments, 1 to 3 of them.
+
+        Returns:
+            A compiled function whose first argument is the address of the leading ones.
+
+        Raises:
+            EngineError: there is no compiler.
+            DamagedCodeError: the disk cache holds something that cannot be loaded.
+        """
+        import numba
+
+        twin = compiled(function, *(self._kinds[i] for i in leading), *examples)
+        text = (_with_one, _with_two, _with_three)[len(examples) - 1]
+        types = (numba.types.int64, *map(_type_of, examples))
+        name = f"{function.__name__}_at_{self._name}"
+        is_cached = _is_of_package(function)  # type: ignore[arg-type]
+        return _explicit(
+            text, name, types, is_cached=is_cached, _call=twin, _found=self._finder(leading)
+        )
+
+    def _finder(self, leading: tuple[int, ...]) -> Any:
+        """Return the Numba function from an address to a tuple of arguments stored there."""
+        import numba
+        from numba.extending import intrinsic
+
+        types: Any = numba.types
+        whole, part = self._whole, types.Tuple([self._kinds[i] for i in leading])
+
+        def found(_typing: Any, _address: Any) -> Any:
+            def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+                pointer = context.get_value_type(whole).as_pointer()
+                values = builder.load(builder.inttoptr(arguments[0], pointer))
+                picked = [builder.extract_value(values, i) for i in leading]
+                return context.make_tuple(builder, part, picked)
+
+            return part(types.int64), code
+
+        return intrinsic(found)
+
+
+def _putter() -> Any:
+    """Return the Numba function that stores a value at an address."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    def put(_typing: Any, _address: Any, value: Any) -> Any:
+        def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, stored = arguments
+            builder.store(stored, builder.inttoptr(address, stored.type.as_pointer()))
+
+        return types.void(types.int64, value), code
+
+    return intrinsic(put)
+
+
+def _put(_address: int, _values: Any) -> None:
+    """Serve as a placeholder for the function that stores values at an address."""
+
+
+def _found(_address: int) -> tuple[Any, ...]:
+    """Serve as a placeholder for the function that reads leading arguments at an address."""
+    return ()
+
+
+def _call(*_arguments: Any) -> Any:
+    """Serve as a placeholder for the function that is called."""
+
+
+def _stored(address: int, values: Any) -> None:
+    _put(address, values)
+
+
+def _with_one(address: int, a: Any) -> Any:
+    return _call(*(_found(address) + (a,)))  # noqa: RUF005 - Numba adds tuples
+
+
+def _with_two(address: int, a: Any, b: Any) -> Any:
+    return _call(*(_found(address) + (a, b)))  # noqa: RUF005
+
+
+def _with_three(address: int, a: Any, b: Any, c: Any) -> Any:
+    return _call(*(_found(address) + (a, b, c)))  # noqa: RUF005
+
+
+def _explicit(
+    text: Callable[..., Any], name: str, types: tuple[Any, ...], *, is_cached: bool = True,
+    **names: Any,
+) -> Any:  # fmt: skip
+    """Compile a copy of a text, in which names are replaced, for the given types, or load it."""
+    with _lock:
+        twin = _dispatcher(text, name, names, cache=is_cached, forceinline=False)  # type: ignore[arg-type]
+        _compile(twin, types)
+        return twin
 
 
 def forget() -> None:
@@ -272,22 +435,32 @@ def _is_of_package(function: FunctionType) -> bool:
 def _twin(function: FunctionType) -> Any:
     """Return the dispatcher of a kernel function, whose callees are twins too."""
     if function not in _twins:
-        import numba
-        from numba.core import config
-
-        settings: Any = config
         callees = {name: _twin(other) for name, other in called_by(function).items()}
-        names = function.__globals__ | callees
-        twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
-        twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
-        before = settings.CACHE_DIR
-        settings.CACHE_DIR = str(cache_folder())
-        try:
-            how = _HOW | {
-                "cache": _is_of_package(function),
-                "forceinline": not is_noinline(function),
-            }
-            _twins[function] = numba.njit(**how)(twin)
-        finally:
-            settings.CACHE_DIR = before
+        _twins[function] = _dispatcher(
+            function,
+            function.__qualname__,
+            callees,
+            cache=_is_of_package(function),
+            forceinline=not is_noinline(function),
+        )
     return _twins[function]
+
+
+def _dispatcher(
+    function: FunctionType, name: str, replaced: dict[str, Any], **options: bool
+) -> Any:
+    """Return the Numba dispatcher of a copy of a function with other global names."""
+    import numba
+    from numba.core import config
+
+    settings: Any = config
+    njit: Any = numba.njit
+    names = function.__globals__ | replaced
+    twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    twin.__qualname__, twin.__module__ = name, function.__module__
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(cache_folder())
+    try:
+        return njit(**_HOW, **options)(twin)
+    finally:
+        settings.CACHE_DIR = before

@@ -15,6 +15,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,6 @@ from sim.engines.process import (
     arrivals,
     throttle_events,
 )
-from sim.kernel.fleet import Fleet
 from sim.kernel.instances import settle, throttle
 from sim.kernel.records import interpretable
 from sim.model.errors import ScenarioError
@@ -135,7 +135,7 @@ class _AlgorithmDecider:
         self.cluster = LiveCluster(state)
         self.is_due, self.ticks, self.n_asked, self.n_in_vain = True, False, 0, 0
 
-    def decide(self, _fleet: Fleet, _choose: object, now_s: float) -> int:
+    def decide(self, now_s: float) -> int:
         """Place instances until the algorithm returns (None, None)."""
         state = self.state
         state.new_decision()
@@ -286,13 +286,14 @@ def simulate_algorithm(
     calendar = Calendar()
     sees_all = watcher is not None and monitor is not None and monitor.tick_s is None
 
-    def settled(fleet: Fleet, now_s: float) -> int:
+    def place(now_s: float) -> int:
+        decider.decide(now_s)
         n = settle(fleet, now_s)
         if watcher is not None and sees_all:
             watcher.look(now_s)
         return n
 
-    text = FleetKernel(state.submit, state.end, throttle, settled, decider.decide, None)
+    text = FleetKernel(state.submit, state.end, partial(throttle, fleet), place)
     scheduler = FleetScheduler(calendar, fleet, text)
     turns = list(zip(table.turns_s, table.turning, table.cpu, table.gpu, strict=True))
     n_jobs, last_s = sum(table.takes_part), max([0.0, *table.turns_s])

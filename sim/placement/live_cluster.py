@@ -327,7 +327,7 @@ class LiveState:
             self._seconds[cpu, gpu] = seconds_on(self._pace, cpu, gpu).tolist()
         return self._seconds[cpu, gpu][task]
 
-    def submit(self, _fleet: Fleet, job: int) -> None:
+    def submit(self, job: int) -> None:
         """Submit a job to the fleet and record it for the views."""
         submit(self.fleet, job)
         self.arrived[job] = self.unfinished[job] = self.jobs[job]
@@ -335,7 +335,7 @@ class LiveState:
             if self.fleet.tasks[task.number].n_parents == 0:
                 self._let_wait(task.number)
 
-    def end(self, _fleet: Fleet, instance: int) -> None:
+    def end(self, instance: int) -> None:
         """End an instance in the fleet and record the end for the views."""
         end(self.fleet, instance)
         self.n_computing -= 1

@@ -1,5 +1,6 @@
 """Compiled twins of kernel functions: a cache named after the sources, filled in the background."""
 
+import gc
 import json
 import os
 import platform
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sim
@@ -247,3 +249,23 @@ def test_a_text_can_be_bound_to_other_functions() -> None:
     assert (jit.compiled(_plus_one, 1)(5), jit.compiled(other, 1)(5)) == (11, 16)
     with pytest.raises(TypeError, match="calls no kernel function"):
         bound(_plus_one, "odd", halve=_triple)
+
+
+@kernel
+def add_to(totals: list[float], place: int, number: float) -> float:
+    totals[place] += number
+    return totals[place]
+
+
+def test_native_arguments_are_those_of_the_caller_for_as_long_as_a_function_needs_them() -> None:
+    totals = np.zeros(3)
+    layout = jit.NativeLayout("numbers", totals, 0)
+    add = jit.NativeArguments(layout, (totals, 2)).bind(layout.compiled(add_to, (0, 1), 0.0))
+    gc.collect()
+    before = np.ones(1000)  # what would now lie where the arguments were
+    assert [add(1.5), add(2.0)] == [1.5, 3.5]
+    assert totals.tolist() == [0.0, 0.0, 3.5]
+    assert before.all()
+    other = np.full(3, 10.0)
+    assert jit.NativeArguments(layout, (other, 0)).bind(add.func)(1.0) == 11.0
+    assert totals[0] == 0.0
