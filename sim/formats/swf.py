@@ -1,4 +1,4 @@
-"""Reader of the Standard Workload Format, which applies named reading rules.
+"""Reader of the Standard Workload Format, and the named reading rules of all formats.
 
 Files in the Standard Workload Format: their text, the rules of reading them, and their writer.
 
@@ -28,7 +28,9 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRules:
-    """Rules for irregular rows of real SWF logs; the number of affected rows is noted.
+    """Rules for irregular rows of real logs; the number of affected rows is noted.
+
+    The last four are for dumps of Slurm's sacct; `sim.formats.registry` has the rules of a format.
 
     Attributes:
         unsorted: submit times step back (theta_2023 does, 2,726 times). ``refuse`` or ``sort``.
@@ -60,6 +62,12 @@ class ReadingRules:
         wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``note`` or
             ``refuse``.
         encoding: encoding of the file. ``utf-8`` or ``latin-1`` (old headers with accented names).
+        time_zone: time zone of local times, such as ``Europe/Paris``; empty reads them as if there
+            were no summer time.
+        wait_from: a job waits from when it became ``eligible`` (without unfulfilled dependencies,
+            holds and begin times), or from ``submit``.
+        slurm_cpus: CPUs that are simulated when both are known. ``allocated`` or ``requested``.
+        requeues: a job was requeued. ``executions`` makes each execution a job; ``last``.
     """
 
     unsorted: Literal["refuse", "sort"] = "refuse"
@@ -77,19 +85,30 @@ class ReadingRules:
     machine_size: Literal["max_procs", "max_nodes"] = "max_procs"
     wider_than_machine: Literal["note", "refuse"] = "note"
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
+    time_zone: str = ""
+    wait_from: Literal["eligible", "submit"] = "eligible"
+    slurm_cpus: Literal["allocated", "requested"] = "allocated"
+    requeues: Literal["executions", "last"] = "executions"
 
     def __post_init__(self) -> None:
         for name, choices in rule_choices().items():
-            if getattr(self, name) not in choices:
+            if choices != (FREE,) and getattr(self, name) not in choices:
                 raise UnknownNameError(f"choice for rule '{name}'", getattr(self, name), choices)
 
 
+FREE = "any"
+"""The only choice of a rule that takes any text."""
+
+
 def rule_choices() -> dict[str, tuple[str, ...]]:
-    """Return the allowed choices of each reading rule, the default first."""
+    """Return the allowed choices of each reading rule, the default first; `FREE` for any text."""
     hints = get_type_hints(ReadingRules)
     choices: dict[str, tuple[str, ...]] = {}
     for field in fields(ReadingRules):
         default = str(field.default)
+        if hints[field.name] is str:
+            choices[field.name] = (FREE,)
+            continue
         rest = tuple(choice for choice in get_args(hints[field.name]) if choice != default)
         choices[field.name] = (default, *rest)
     return choices
