@@ -4,7 +4,7 @@ Each decision is a named rule (`sim.formats.swf.ReadingRules`) or a fixed one, a
 note: which rows are jobs, from when a job waits, how long it ran, what it requested.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -37,22 +37,13 @@ HOUR_S = 3600.0
 _MOST_NAMES = 12
 
 
-def read_sacct(
-    path: str | PathLike[str],
-    rules: ReadingRules | None = None,
-    *,
-    max_requested_s: Mapping[str, float] | None = None,
-    max_procs: int | None = None,
-) -> Workload:
+def read_sacct(path: str | PathLike[str], rules: ReadingRules | None = None) -> Workload:
     """Read the jobs of a dump of ``sacct --parsable2``, plain or gzip.
 
     Args:
         path: path of the file.
         rules: of which ``time_zone``, ``wait_from``, ``slurm_cpus``, ``requeues``, ``never_ran``,
-            ``requested_missing`` and ``machine_size`` apply.
-        max_requested_s: MaxTime of the partitions in seconds, for requests of Partition_Limit.
-        max_procs: processors of the cluster, from slurm.conf; without it, the most that were in
-            use at once are taken.
+            ``procs_missing`` and ``requested_missing`` apply.
 
     Returns:
         Jobs by the time from which they wait. Users, groups (the accounts), queues (the QoS) and
@@ -61,12 +52,36 @@ def read_sacct(
     Raises:
         TraceError: file, line, field, value and what is allowed; or no job is left.
     """
+    return jobs_of(read_rows(path), rules)
+
+
+def jobs_of(
+    rows: SacctRows,
+    rules: ReadingRules | None = None,
+    *,
+    partitions: Collection[str] | None = None,
+    max_requested_s: Mapping[str, float] | None = None,
+    max_procs: int | None = None,
+) -> Workload:
+    """Decide which rows of a dump are jobs, and return them as `read_sacct` does.
+
+    Args:
+        rows: of a dump, from `read_rows`.
+        rules: as in `read_sacct`.
+        partitions: only the jobs of these partitions; None means all.
+        max_requested_s: MaxTime of partitions in seconds, for requests of Partition_Limit.
+        max_procs: processors of the cluster, from slurm.conf; without it, the most that were in
+            use at once are taken.
+
+    Raises:
+        TraceError: as in `read_sacct`.
+    """
     chosen = rules or ReadingRules()
-    rows = read_rows(path)
-    zone = None if not chosen.time_zone else zone_named(Path(path), chosen.time_zone)
-    return _Jobs.of(rows, chosen, UnixColumns.of(rows, zone)).workload(
-        max_requested_s or {}, max_procs
-    )
+    zone = None if not chosen.time_zone else zone_named(rows.path, chosen.time_zone)
+    jobs = _Jobs.of(rows, chosen, UnixColumns.of(rows, zone))
+    if partitions is not None:
+        jobs.only_partitions(partitions)
+    return jobs.workload(max_requested_s or {}, max_procs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +182,18 @@ class _Jobs:
             notes=self.notes,
             requested_is_runtime=bool(missing[keep].any()),
             unsorted="sort",
+        )
+
+    def only_partitions(self, partitions: Collection[str]) -> None:
+        """Leave out the jobs of all other partitions."""
+        column, names = self.rows.names["partition"]
+        places = [place for place, name in enumerate(names) if name in partitions]
+        others = ~np.isin(column, places)
+        self.selected &= ~others
+        self._note(
+            "other_partitions",
+            int(others.sum()),
+            f"{_count(others.sum(), 'row')} of other partitions; left out.",
         )
 
     def _note(self, rule: str, n_rows: int, sentence: str) -> None:

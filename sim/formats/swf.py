@@ -8,7 +8,7 @@ start with ``;``, header lines are ``; Key: value`` with any indentation, and ke
 
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import compress
 from os import PathLike
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sim.formats.text_files import LARGEST_NUMBER, NUMBER, read_bytes
 from sim.model.columns import MOST_COUNT
-from sim.model.errors import TraceError, UnknownNameError, path_text, quoted_text
+from sim.model.errors import TraceError, UnknownNameError, one_line, path_text, quoted_text
 from sim.model.workload import ReadingNote, Workload
 
 Rows = NDArray[np.bool_]
@@ -149,6 +149,9 @@ FIELDS: tuple[str, ...] = (
 )
 WHOLE: tuple[int, ...] = (0, 4, 7, 10, 11, 12, 14, 15)
 """Columns of whole numbers, which become int64."""
+
+_DECISION = re.compile(r"([a-z][a-z_]{0,40}) (\d{1,15}) (\S.*)")
+_MOST_DECISIONS, _LONGEST_DECISION = 50, 400
 
 BYTES_PER_KB = 1024  # memory is in kilobytes per processor in SWF, and in bytes in a workload
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
@@ -299,7 +302,8 @@ def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
     unknown, so that reading flags them again. Columns and header values are read back exactly with
     ``never_ran='keep_zero'`` and ``partial_executions='keep'``, except: a request of 0, which is
     read as none; the flag that some (not all) requests replace unknown ones; a start at Unix time
-    0; tasks and notes; and the name, which is that of the file. Fields 6, 7, 14, 17 and 18 of a
+    0; tasks; and the name, which is that of the file. Notes are header lines (``; Decision: RULE
+    ROWS SENTENCE``), and come before those on reading this file. Fields 6, 7, 14, 17 and 18 of a
     log are in no workload.
     """
     target = Path(path)
@@ -318,6 +322,8 @@ def _swf_lines(workload: Workload) -> Iterator[str]:
         yield f"; TimeZoneString: {' '.join(workload.time_zone.split())}"
     if workload.max_procs is not None:
         yield f"; MaxProcs: {workload.max_procs}"
+    for note in workload.notes:
+        yield f"; Decision: {note.rule} {note.n_rows} {one_line(note.sentence, _LONGEST_DECISION)}"
     clairvoyant = workload.requested_is_runtime and bool(
         (workload.requested_s == workload.runtime_s).all()
     )
@@ -418,7 +424,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         max_procs=max_procs,
         start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
         time_zone=_time_zone(swf, notes),
-        notes=notes,
+        notes=[*_earlier_decisions(swf, {note.rule for note in notes}), *notes],
         requested_is_runtime=bool(missing.any()),
         unsorted="sort",
     )
@@ -426,6 +432,14 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
 
 def _name(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".swf")
+
+
+def _earlier_decisions(swf: SwfText, again: Collection[str]) -> Iterator[ReadingNote]:
+    """Yield the notes with which the log was written, except those of rules noted again."""
+    for line in swf.header.get("Decision", ())[:_MOST_DECISIONS]:
+        match = _DECISION.fullmatch(line)
+        if match is not None and match[1] not in again:
+            yield ReadingNote(match[1], int(match[2]), one_line(match[3], _LONGEST_DECISION))
 
 
 def _notes_about_text(swf: SwfText) -> Iterator[ReadingNote]:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sim import Workload, load_workload
-from sim.api import ReadingRules
-from sim.formats.sacct import LAYOUTS
-from sim.formats.slurm_jobs import YEAR_S, read_sacct
+from sim.api import ReadingRules, write_workload
+from sim.formats.sacct import LAYOUTS, read_rows
+from sim.formats.slurm_jobs import YEAR_S, jobs_of, read_sacct
 from sim.model.errors import TraceError, WorkloadError
 
 WITH_QOS = next(fields for fields in LAYOUTS if {"qos", "alloctres"} < set(fields))
@@ -189,7 +189,7 @@ def test_limits_that_are_no_times(dump: Dump) -> None:
     ] * 3
     assert counts["requested_below_runtime"] == 1
     limits = {"batch": 86_400.0}
-    assert read_sacct(path, max_requested_s=limits).requested_s[1] == 86_400.0
+    assert jobs_of(read_rows(path), max_requested_s=limits).requested_s[1] == 86_400.0
     assert read_sacct(path, ReadingRules(requested_missing="drop")).n_jobs == 4
     with pytest.raises(TraceError, match="line 4: timelimit; there is no requested time"):
         read_sacct(path, ReadingRules(requested_missing="refuse"))
@@ -229,7 +229,7 @@ def test_the_machine_is_as_large_as_what_was_in_use(dump: Dump) -> None:
         line(jobid="3", start="2024-03-01T11:00:00", state="RUNNING", end="Unknown", ncpus="5"),
     )
     assert read_sacct(path).max_procs == 13
-    assert read_sacct(path, max_procs=99).max_procs == 99
+    assert jobs_of(read_rows(path), max_procs=99).max_procs == 99
 
 
 @pytest.mark.parametrize(("hour", "wait_s"), [("01", 3600.0), ("02", 300.0)])
@@ -290,3 +290,14 @@ def test_many_blocks_are_read_as_one(tmp_path: Path) -> None:
     assert path.stat().st_size > 2 * 2**20
     assert (workload.user == np.arange(1, n + 1) % 7).all()
     assert f"line {n + 1}: 1 fields" in " ".join(note.sentence for note in workload.notes)
+
+
+def test_the_decisions_go_with_the_log_that_is_written(dump: Dump, tmp_path: Path) -> None:
+    path = dump(line(jobid="1"), line(jobid="2.batch"), line(jobid="3", partition="gpu"))
+    workload = load_workload(path)
+    write_workload(workload, tmp_path / "log.swf")
+    back = load_workload(tmp_path / "log.swf")
+    assert sorted(back.notes, key=str) == sorted(workload.notes, key=str)
+    gpu = jobs_of(read_rows(path), partitions={"gpu"})
+    assert gpu.job_id.tolist() == [3]
+    assert noted(gpu)["other_partitions"] == 1
