@@ -9,6 +9,7 @@ counted in a note of the workload.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, product
@@ -186,7 +187,7 @@ def layout_of(path: Path, lines: Sequence[bytes]) -> Layout:
 
 
 def _check_header(path: Path, names: tuple[str, ...]) -> None:
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(names).items() if name and n > 1)
     if twice:
         expected = f"the header has '{twice[0]}' twice; give sacct each field once."
         raise TraceError(path, line=1, expected=expected)

@@ -19,7 +19,7 @@ from sim.model.errors import TraceError, quoted_text
 KIND = "a slurm.conf"
 MOST_CPUS = 1_000_000  # of a node
 _MOST_INCLUDES = 100
-_PAIR = re.compile(r'([A-Za-z][\w.-]*)\s*=\s*("[^"]*"|\S*)')
+_PAIR = re.compile(r'(?<![\w.-])([A-Za-z][\w.-]{0,60})\s{0,20}=\s{0,20}("[^"]*"|\S*)')
 _COMMENT = re.compile(r"(?<!\\)#.*")
 _RANGES = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")

@@ -26,7 +26,7 @@ from sim.formats.sacct import (
 from sim.formats.swf import ReadingRules
 from sim.formats.text_files import zone_named
 from sim.model.columns import MOST_COUNT
-from sim.model.errors import TraceError
+from sim.model.errors import TraceError, one_line
 from sim.model.units import format_duration
 from sim.model.workload import ReadingNote, Workload
 
@@ -34,7 +34,7 @@ YEAR_S = 365 * 86_400.0
 """Time limit with which Slurm's backfilling plans where there is none."""
 
 HOUR_S = 3600.0
-_MOST_NAMES = 12
+_MOST_NAMES = 9
 
 
 def read_sacct(path: str | PathLike[str], rules: ReadingRules | None = None) -> Workload:
@@ -545,7 +545,7 @@ class _Jobs:
         for column, word in (("partition", "partitions"), ("qos", "queues (QoS)")):
             numbers, names = self.rows.names[column]
             used = sorted(set(np.unique(numbers[self.selected]).tolist()) - {-1})
-            shown = ", ".join(f"{n} {names[n]}" for n in used[:_MOST_NAMES])
+            shown = ", ".join(f"{n} {one_line(names[n], 40)}" for n in used[:_MOST_NAMES])
             more = f" and {len(used) - _MOST_NAMES} more" if len(used) > _MOST_NAMES else ""
             self._note(column, len(used), f"the numbers of the {word}: {shown}{more}.")
 

@@ -120,3 +120,21 @@ def test_nothing_is_overwritten(site: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert (site / "sweep.toml").read_text() == "mine"
     assert not (site / "sweep.swf.gz").exists()
+
+
+def test_decisions_are_said_wherever_the_log_is_used(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one that matters most comes first: of all jobs, the allocated CPUs count."""
+    assert command(["simulate", "dump.txt", "--reading", "time_zone=UTC"]) == 0
+    said = capsys.readouterr().err
+    assert "note: reading the log: 40 jobs got other CPUs than requested" in said
+    assert "5 more: copperline workload describe dump.txt --reading time_zone=UTC" in said
+    assert run("dump.txt", "--conf", "slurm.conf", "--tz", "UTC") == 0
+    assert command(["sweep", "sweep.toml", "--runs", "1", "--report", "r.html"]) == 0
+    said = capsys.readouterr().err
+    assert "reading the log:" in said
+    assert "more: the report lists them" in said
+    report = (site / "r.html").read_text()
+    assert "with the limit of the partition" in report
+    assert "of job steps; left out" in report
