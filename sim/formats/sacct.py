@@ -100,6 +100,7 @@ class SacctRows:
         mem_bytes: float64 [n], requested memory of the whole job; NaN where unknown.
         gpus: int64 [n], allocated, else requested.
         status: int8 [n], as in SWF; `GOES_ON` for jobs that wait or run.
+        unplaced: bool [n], whether the row says that no node was allocated.
         pending_tasks: int32 [n], waiting array tasks for which the row stands; 0 for other rows.
         names: int32 [n] and the texts, by column: user, account, qos, partition, cluster.
         n_steps, n_broken: rows left out because they are steps, or no rows of sacct.
@@ -117,6 +118,7 @@ class SacctRows:
     mem_bytes: FloatColumn
     gpus: IntColumn
     status: IntColumn
+    unplaced: Rows
     pending_tasks: IntColumn
     names: Mapping[str, tuple[IntColumn, tuple[str, ...]]]
     n_steps: int
@@ -392,7 +394,7 @@ class _RowReader:
             elapsed_s=joined["elapsed_s"], limit_s=joined["limit_s"],
             allocated=whole["allocated"], requested=whole["requested"],
             mem_bytes=joined["mem_bytes"], gpus=whole["gpus"], status=whole["status"],
-            pending_tasks=whole["pending_tasks"],
+            unplaced=joined["unplaced"], pending_tasks=whole["pending_tasks"],
             names={name: texts.sorted(whole[name]) for name, texts in self.names.items()},
             n_steps=self.n_steps, n_broken=self.n_broken, first_broken=self.first_broken,
         )  # fmt: skip
@@ -450,6 +452,7 @@ class _RowReader:
         states = self._texts("state")
         part["status"] = none - 1 if states is None else caches["state"].of(states)
         ids = self._texts("jobid")
+        part["unplaced"] = self._unplaced()
         part["pending_tasks"] = (
             none
             if ids is None
@@ -457,6 +460,15 @@ class _RowReader:
         )
         part["mem_bytes"] = self._mem_bytes(part, numbers("count", "nnodes", "allocnodes"))
         return part
+
+    def _unplaced(self) -> Rows:
+        """Return which rows have no nodes: NodeList says so, or else AllocTRES is empty."""
+        nodes, tres = self._texts("nodelist"), self._texts("alloctres")
+        if nodes is not None:
+            return np.array([text == b"None assigned" for text in nodes], dtype=np.bool_)
+        if tres is not None:
+            return np.array([not text for text in tres], dtype=np.bool_)
+        return np.zeros(len(self.numbers), dtype=np.bool_)
 
     def _jobs(self) -> IntColumn:
         texts = self._texts("jobidraw", "jobid") or []

@@ -370,7 +370,10 @@ class _Reader:
 
     def _partitions(self, nodes: tuple[SlurmNodes, ...]) -> Iterator[SlurmPartition]:
         every = frozenset(name for some in nodes for name in some.names)
-        sets = {r.values["nodeset"]: self._node_set(r, nodes) for r in self.records["nodeset"]}
+        sets = {
+            record.values["nodeset"]: self._node_set(record, nodes, every)
+            for record in self.records["nodeset"]
+        }
         seen: set[str] = set()
         for record in self._with_defaults("partitionname"):
             for name in record.values["partitionname"].split(","):
@@ -389,8 +392,10 @@ class _Reader:
                     {k: v for k, v in record.values.items() if k not in ("partitionname", "nodes")},
                 )  # fmt: skip
 
-    def _node_set(self, record: _Record, nodes: tuple[SlurmNodes, ...]) -> frozenset[str]:
-        names = frozenset(record.hosts("nodes")) if record.values.get("nodes") else frozenset()
+    def _node_set(
+        self, record: _Record, nodes: tuple[SlurmNodes, ...], every: frozenset[str]
+    ) -> frozenset[str]:
+        names = self._nodes_of(record, every, {})
         feature = record.values.get("feature")
         of_feature = (some.names for some in nodes if feature and feature in some.features)
         return names | {name for some in of_feature for name in some}

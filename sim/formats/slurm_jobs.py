@@ -244,10 +244,13 @@ class _Jobs:
     def _select_ended(self) -> None:
         rows, times = self.rows, self.times
         pending = self.selected & np.isnan(times.start)
-        # sacct writes the moment of cancellation as start and end of jobs that never started
-        withdrawn = self.selected & ~pending & (self.runtime_s <= 0) & (rows.status == 5)
-        if self.rules.never_ran == "keep_zero":
-            withdrawn &= rows.allocated == 0
+        # sacct writes the moment of cancellation as start and end of jobs that never started, and
+        # the CPUs that they requested as allocated
+        withdrawn = self.selected & ~pending & ~(self.runtime_s > 0)
+        withdrawn &= rows.unplaced | (
+            (rows.status == 5)
+            & (rows.allocated == 0 if self.rules.never_ran == "keep_zero" else True)
+        )
         never = pending | withdrawn
         if self.rules.never_ran == "refuse" and never.any():
             raise self._refusal(

@@ -135,8 +135,11 @@ def test_each_row_that_is_no_job_is_counted(dump: Dump) -> None:
     sentences = " ".join(note.sentence for note in workload.notes)
     assert "among them 800 waiting tasks of arrays" in sentences
     assert "line 50: 1 fields" in sentences
-    zero = read_sacct(dump(*usual, line(jobid="904", elapsed="00:00:00")),
-                      ReadingRules(never_ran="keep_zero"))  # fmt: skip
+    never = {"state": "CANCELLED by 0", "start": USUAL["end"], "elapsed": "00:00:00"}
+    rows = [*usual, line(jobid="904", elapsed="00:00:00"),
+            line(jobid="905", nodelist="None assigned", alloctres="", **never)]  # fmt: skip
+    zero = read_sacct(dump(*rows), ReadingRules(never_ran="keep_zero"))
+    assert noted(zero)["never_ran"] == 1
     assert zero.n_jobs == 41
     with pytest.raises(TraceError, match="line 1: ncpus; the job ran, so it needs 1 or more CPUs"):
         read_sacct(dump(line(ncpus="0", reqcpus="0", alloctres="", reqtres="")))

@@ -71,6 +71,7 @@ ONE = "NodeName=n1 CPUs=2\nPartitionName=a Nodes=n1\n"
         ("NodeName=n[1-9999999]\n" + ONE, "allowed are names such as"),
         ("NodeName=n1 CPUs=many\n", "line 1: cpus is 'many'; allowed are whole numbers from 1"),
         (ONE.replace("Nodes=n1", "Nodes=n2"), "there is no node or set of nodes 'n2'"),
+        (ONE + "NodeSet=s Nodes=n7\n", "line 3: nodes is 'n7'; there is no node or set of nodes"),
         (ONE + "PartitionName=a Nodes=n1\n", "line 3: partitionname is 'a'; names must be unique"),
         (ONE + "PartitionName=b Nodes=n1 MaxTime=ever\n", "maxtime is 'ever'; allowed are times"),
         ("Include slurm.conf\n" + ONE, "files include each other in a circle"),
