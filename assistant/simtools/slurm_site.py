@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from assistant.applications.scheduling_presets import LOG_PRESET, preset_named
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
 from assistant.simtools.workload_log import share
@@ -75,6 +76,7 @@ IGNORED_PARAMETERS = (
 QOS_COLUMNS = ("name", "priority")
 EASY_RESERVATIONS = 1
 _MOST_SHOWN = 6
+_QUESTION = f"Question: {preset_named(LOG_PRESET).summary} (preset = '{LOG_PRESET}')."
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,9 @@ def slurm_study(
             f"One queue, first come, first served, with EASY backfilling, on "
             f"{workload.max_procs:,} processors, as slurm.conf is not known (--conf)."
         )
-        return SlurmStudy(workload, _without_conf(workload), tuple(found), (queue,), ())
+        application = {} if workload.max_procs is None else {"procs": workload.max_procs}
+        application["preset"] = LOG_PRESET
+        return SlurmStudy(workload, application, tuple(found), (queue, _QUESTION), ())
     groups = groups_of(conf, everything, names)
     found.append(_found_in_conf(conf, groups))
     group = _chosen(groups, partition)
@@ -174,7 +178,7 @@ def slurm_study(
     )
     total = sum(other.work_proc_s for other in groups)
     policies, sentences, missing = _policies(conf)
-    application = {"procs": group.procs, **policies}
+    application = {"procs": group.procs, "preset": LOG_PRESET, **policies}
     gone = sorted(set(names) - {part.name for part in conf.partitions})
     decided = [
         _group_words(group, groups, total),
@@ -187,6 +191,7 @@ def slurm_study(
             f"The widest job has {workload.widest_procs:,} processors, more than slurm.conf has "
             "now: such jobs run on all processors, longer (too_wide = 'clip')."
         )
+    decided.append(_QUESTION)
     missing += [*_missing_of_partitions(group), *_missing_settings(conf), *_missing_qos(qos, rows)]
     return SlurmStudy(workload, application, tuple(found), tuple(decided), tuple(missing))
 
@@ -230,10 +235,6 @@ def _chosen(groups: tuple[PartitionGroup, ...], partition: str | None) -> Partit
     raise SettingsError(
         f"slurm.conf has no partition '{partition}' that is up{hint(partition, known)}"
     )
-
-
-def _without_conf(workload: Workload) -> dict[str, Any]:
-    return {} if workload.max_procs is None else {"procs": workload.max_procs}
 
 
 def _found_in_log(workload: Workload, names: tuple[str, ...]) -> str:

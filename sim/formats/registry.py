@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sim.formats.gpu_clusters import OPENB_COLUMNS, PHILLY_COLUMNS, read_openb, read_philly
 from sim.formats.joulie_reader import read_joulie
 from sim.formats.joulie_writer import write_joulie
-from sim.formats.sacct import is_sacct
+from sim.formats.sacct_layout import is_sacct
 from sim.formats.slurm_jobs import read_sacct
 from sim.formats.swf import ReadingRules, read_swf, rule_choices, write_swf
 from sim.formats.task_table import (

@@ -1,18 +1,17 @@
 """Reader of Slurm's accounting: what ``sacct -P`` prints, with a header or as Open XDMoD asks.
 
 With a header (``sacct --parsable2``, also ``--parsable``), any fields in any order are read, as
-long as those of `NEEDED` are among them. Without one, the fields must be those that Open XDMoD asks
-for (https://open.xdmod.org, "Slurm"), in any of its versions; see `LAYOUTS`.
+long as those of `sacct_layout.NEEDED` are among them. Without one, the fields must be those that
+Open XDMoD asks for (https://open.xdmod.org, "Slurm"), in any of its versions.
 
 Fields and states are those of the man page of sacct, Slurm 17.11 to 24.05. Every decision is
 counted in a note of the workload.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, product
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,35 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.formats.clock_texts import FloatColumn, Moments, Rows, duration_s, parse_moments
+from sim.formats.sacct_layout import BOM, KIND, MOMENTS, NO_JOBS, SEPARATOR, Layout, layout_of
 from sim.formats.text_files import blocks_of
 from sim.model.columns import MOST_COUNT
 from sim.model.errors import TraceError
 
 IntColumn = NDArray[np.signedinteger[Any]]
 Part = dict[str, NDArray[Any]]
-
-KIND = "a dump of sacct"
-
-LAYOUTS: tuple[tuple[str, ...], ...] = tuple(
-    tuple(
-        f"jobid,jobidraw,cluster,partition,{qos}account,group,gid,user,uid,submit,eligible,start,"
-        f"end,elapsed,exitcode,state,nnodes,ncpus,reqcpus,reqmem,{gres}reqtres,{alloc}timelimit,"
-        "nodelist,jobname".split(",")
-    )
-    for qos, gres, alloc in product(("", "qos,"), ("reqgres,", ""), ("alloctres,", ""))
-)
-"""Fields of dumps without a header, as the versions of Open XDMoD ask for them."""
-
-NEEDED: tuple[tuple[str, ...], ...] = (
-    ("jobid", "jobidraw"), ("submit", "eligible"), ("start",), ("elapsed", "elapsedraw", "end"),
-    ("ncpus", "alloccpus", "alloctres", "reqcpus"),
-)  # fmt: skip
-"""Fields of which a dump with a header needs one each, in lower case."""
-
-FREE_TEXTS = ("jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir")
-"""Fields in which users may write the separator."""
-
-MOMENTS = ("submit", "eligible", "start", "end")
 
 UNLIMITED, PARTITION_LIMIT = np.inf, -1.0  # of a time limit
 
@@ -67,9 +44,6 @@ SHORT_STATES: Mapping[str, str] = {
     "RQ": "REQUEUED", "RV": "REVOKED",
 }  # fmt: skip
 
-SEPARATOR = b"|"
-BOM = b"\xef\xbb\xbf"
-_NO_JOBS = f"it contains no jobs; {KIND} has one line per job."
 _MOST_BROKEN = 0.1  # share of rows that may be unreadable
 _MOST_PARTS = 32  # joined then: small arrays would leave holes in memory
 _NARROW: Mapping[str, type[np.signedinteger]] = {
@@ -131,87 +105,6 @@ class SacctRows:
         return len(self.line)
 
 
-def is_sacct(begin: str) -> bool:
-    """Return whether a file that begins with this text is taken for a dump of sacct.
-
-    Its first line has a header with a job id, or fields separated as sacct separates them.
-    """
-    first = begin.lstrip("\ufeff \t\r\n").partition("\n")[0].lower()
-    fields = [name.strip() for name in first.split("|")]
-    if {"jobid", "jobidraw"} & set(fields):
-        return len(fields) > 1
-    return len(fields) >= min(len(layout) for layout in LAYOUTS)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The names of the fields of a dump, in lower case; the last is empty after --parsable."""
-
-    names: tuple[str, ...]
-
-    def at(self, *names: str) -> int | None:
-        """Return the place of the first of these fields that the dump has."""
-        return next((self.names.index(name) for name in names if name in self.names), None)
-
-    @property
-    def free_text(self) -> int | None:
-        """The place of the only field in which a user may have written the separator."""
-        places = [at for at, name in enumerate(self.names) if name in FREE_TEXTS]
-        return places[0] if len(places) == 1 else None
-
-
-def layout_of(path: Path, lines: Sequence[bytes]) -> Layout:
-    """Return the layout of a dump from its first lines.
-
-    Raises:
-        TraceError: fields are missing in the header; or there is none, and the fields are not
-            those of `LAYOUTS`.
-    """
-    if not lines:
-        raise TraceError(path, expected=_NO_JOBS)
-    text = lines[0].removeprefix(BOM).strip().decode("utf-8", "replace").lower()
-    names = tuple(name.strip() for name in text.split("|"))
-    if {"jobid", "jobidraw"} & set(names):
-        _check_header(path, names)
-        return Layout(names)
-    rows = [line.split(SEPARATOR) for line in lines]
-    scores = [sum(_fits(layout, row) for row in rows) for layout in LAYOUTS]
-    if max(scores) > len(rows) // 2:
-        layout = LAYOUTS[scores.index(max(scores))]
-        ends = sum(len(row) == len(layout) + 1 and not row[-1] for row in rows)
-        return Layout((*layout, "") if ends > len(rows) // 2 else layout)
-    expected = (
-        f"there is no header, and the {len(rows[0])} fields are not those that Open XDMoD asks "
-        "for; leave out --noheader when you run sacct, or give it the --format of the "
-        "documentation (From sacct to an answer)."
-    )
-    raise TraceError(path, line=1, expected=expected)
-
-
-def _check_header(path: Path, names: tuple[str, ...]) -> None:
-    twice = sorted(name for name, n in Counter(names).items() if name and n > 1)
-    if twice:
-        expected = f"the header has '{twice[0]}' twice; give sacct each field once."
-        raise TraceError(path, line=1, expected=expected)
-    missing = [" or ".join(some) for some in NEEDED if not set(some) & set(names)]
-    if missing:
-        expected = (
-            f"the header has no {', and no '.join(missing)}; add it to the --format of sacct. "
-            "(With timelimit, user, partition and state more can be said.)"
-        )
-        raise TraceError(path, line=1, expected=expected)
-
-
-def _fits(layout: tuple[str, ...], row: list[bytes]) -> bool:
-    if len(row) < len(layout):
-        return False
-    value = dict(zip(layout, row, strict=False))
-    whole = all(value[name].isdigit() for name in ("nnodes", "ncpus", "reqcpus"))
-    moments = parse_moments([value[name] for name in MOMENTS])
-    limit_s = _limit_s(value["timelimit"])
-    return whole and not moments.is_bad.any() and limit_s is not None
-
-
 class _Numbers(dict[bytes, float]):
     """Numbers by their texts, each parsed once; it forgets all when there are too many."""
 
@@ -263,7 +156,7 @@ def read_rows(path: str | PathLike[str]) -> SacctRows:
             reader = _RowReader(file, layout_of(file, [line for line in lines if line.strip()]))
         reader.read(number, block)
     if reader is None:
-        raise TraceError(file, expected=_NO_JOBS)
+        raise TraceError(file, expected=NO_JOBS)
     return reader.rows()
 
 
@@ -329,20 +222,14 @@ class _RowReader:
             self.parts = [_joined(self.parts)]
 
     def _even(self, lines: list[bytes], uneven: Rows) -> bytes:
-        """Return the lines with as many fields as there are names; mend or leave out the others.
-
-        Separators in the free text of a row become blanks.
-        """
-        n, at_free = len(self.layout.names), self.layout.free_text
+        """Return the lines with as many fields as there are names; mend or leave out the others."""
+        n = len(self.layout.names)
         good = np.ones(len(lines), dtype=np.bool_)
         for row in np.flatnonzero(uneven).tolist():
             fields = lines[row].split(SEPARATOR)
-            extra = len(fields) - n
-            if extra > 0 and at_free is not None:
-                free = b" ".join(fields[at_free : at_free + extra + 1])
-                lines[row] = SEPARATOR.join(
-                    [*fields[:at_free], free, *fields[at_free + extra + 1 :]]
-                )
+            evened = self.layout.evened(fields)
+            if evened is not None:
+                lines[row] = SEPARATOR.join(evened)
                 continue
             good[row] = False
             if lines[row].strip():

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from sim.formats.clock_texts import FloatColumn, Rows, UnixTimes
 from sim.formats.sacct import (
     GOES_ON,
-    MOMENTS,
     PARTITION_LIMIT,
     UNLIMITED,
     SacctRows,
     read_rows,
 )
+from sim.formats.sacct_layout import MOMENTS
 from sim.formats.swf import ReadingRules
 from sim.formats.text_files import zone_named
 from sim.model.columns import MOST_COUNT

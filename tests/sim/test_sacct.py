@@ -9,7 +9,8 @@ import pytest
 
 from sim import Workload, load_workload
 from sim.api import ReadingRules, write_workload
-from sim.formats.sacct import LAYOUTS, read_rows
+from sim.formats.sacct import read_rows
+from sim.formats.sacct_layout import LAYOUTS
 from sim.formats.slurm_jobs import YEAR_S, jobs_of, read_sacct
 from sim.model.errors import TraceError, WorkloadError
 
@@ -279,6 +280,25 @@ def test_bytes_that_are_no_utf_8(tmp_path: Path) -> None:
     path.write_bytes(b"\0" + text.encode("latin-1"))
     with pytest.raises(TraceError, match="binary"):
         read_sacct(path)
+
+
+def test_separators_in_several_free_texts(dump: Dump) -> None:
+    """As with --format ALL, where the line that submitted the job has the job's name in it."""
+    header = "Comment|ElapsedRaw|JobID|JobName|NCPUS|Start|State|Submit|SubmitLine|User|WorkDir"
+    path = dump(
+        "|90|1|a|4|1709287260|COMPLETED|1709287200|sbatch a|ann|/home",
+        "|90|2|a|b|4|1709287260|COMPLETED|1709287200|sbatch -J a|b x|ann|/home",
+        "y|z|90|3|1|b|3|4|1709287260|CANCELLED by 7|1709287200|cat x | grep | wc|ann|/home",
+        "|90|4|a|4|1709287260|COMPLETED|1709287200|1|2|3|ann|/home",
+        header=header,
+    )
+    workload = read_sacct(path)
+    assert workload.job_id.tolist() == [1, 2, 3, 4]
+    assert workload.procs.tolist() == [4, 4, 4, 4]
+    assert workload.user.tolist() == [0, 0, 0, 0]
+    worse = path.read_text() + "|90|5|x|4|1709287260|COMPLETED|someday|1709287200|a|ann|/home\n"
+    path.write_text(worse + path.read_text().partition("\n")[2] * 2)
+    assert noted(read_sacct(path))["broken"] == 1
 
 
 def test_many_blocks_are_read_as_one(tmp_path: Path) -> None:
