@@ -79,6 +79,19 @@ def scripts() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def accounting_scripts(scripts: Path) -> Path:
+    """The scripts that start a Slurm, where its accounting can be started, too."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    programs = ("slurmdbd", "mariadbd", "mariadb-install-db", "mariadb")
+    lacking = [name for name in programs if shutil.which(name, path=path) is None]
+    if lacking:
+        _absent(
+            "slurm", f"no {', '.join(lacking)} (Debian: apt-get install slurmdbd mariadb-server)"
+        )
+    return scripts
+
+
 @pytest.fixture
 def slurm(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["SlurmCluster"]:
     """A real Slurm of two nodes, which can be killed; its commands here find it."""

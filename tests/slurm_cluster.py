@@ -31,15 +31,106 @@ UnkillableStepTimeout=10
 """Added to the configuration: a node that is gone is noticed soon."""
 
 
+class SlurmAccounting:
+    """A MariaDB and a slurmdbd on the loopback, for one cluster in its folder.
+
+    Args:
+        folder: of the cluster; its munge key is made here.
+        port: of slurmdbd; the next one is the database's.
+    """
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder, self._port = folder / "accounting", port
+        self._key = folder / "munge" / "munge.key"
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def settings(self) -> str:
+        """Lines for slurm.conf."""
+        return (
+            "AccountingStorageType=accounting_storage/slurmdbd\n"
+            f"AccountingStorageHost=127.0.0.1\nAccountingStoragePort={self._port}\n"
+            f"AccountingStoragePass={self._folder}/munge.socket\n"  # the way to say which munged
+        )
+
+    def start(self) -> None:
+        """Start a munged with the cluster's key, the database and slurmdbd, one after another."""
+        folder = self._folder
+        for path in (folder / "data", self._key.parent):
+            path.mkdir(parents=True)
+            path.chmod(0o755)
+        folder.chmod(0o755)
+        self._key.write_bytes(os.urandom(1024))
+        self._key.chmod(0o600)
+        socket_path, database = folder / "munge.socket", folder / "db.socket"
+        self._begin(
+            "munged", "--force", "--foreground", f"--socket={socket_path}",
+            f"--key-file={self._key}", f"--pid-file={folder}/munged.pid",
+            f"--log-file={folder}/munged.log", f"--seed-file={folder}/munge.seed",
+        )  # fmt: skip
+        data = [f"--datadir={folder}/data", "--user=root"]
+        install = ["mariadb-install-db", "--no-defaults", *data, "--skip-test-db"]
+        how = {"capture_output": True, "timeout": WITHIN_S}
+        subprocess.run([*install, "--auth-root-authentication-method=normal"], check=True, **how)
+        self._begin(
+            "mariadbd", "--no-defaults", *data, f"--socket={database}", "--bind-address=127.0.0.1",
+            f"--port={self._port + 1}", f"--pid-file={folder}/db.pid",
+            "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M",
+        )  # fmt: skip
+        ask = ["mariadb", "--no-defaults", "-S", str(database), "-u", "root", "-e"]
+        until(lambda: subprocess.run([*ask, "select 1"], check=False, **how).returncode == 0,
+              "the database to answer")  # fmt: skip
+        users = "create user 's'@'{0}' identified by 's'; grant all on acct.* to 's'@'{0}';"
+        grants = "".join(users.format(host) for host in ("127.0.0.1", "localhost"))
+        subprocess.run([*ask, grants], check=True, **how)
+        conf = folder.parent / "slurmdbd.conf"  # slurmdbd looks for it beside slurm.conf
+        conf.write_text(
+            f"AuthType=auth/munge\nAuthInfo=socket={socket_path}\nDbdHost=localhost\n"
+            f"DbdAddr=127.0.0.1\nDbdPort={self._port}\nSlurmUser=root\n"
+            "StorageType=accounting_storage/mysql\nStorageHost=127.0.0.1\n"
+            f"StoragePort={self._port + 1}\nStorageUser=s\nStoragePass=s\nStorageLoc=acct\n"
+            f"LogFile={folder}/slurmdbd.log\nPidFile={folder}/slurmdbd.pid\n"
+        )
+        conf.chmod(0o600)
+        until(socket_path.exists, "munged to listen")
+        self._begin("slurmdbd", "-D", SLURM_CONF=str(folder.parent / "slurm.conf"))
+        until(lambda: not _is_free(self._port), "slurmdbd to listen")
+
+    def stop(self) -> None:
+        """End what was started, the last first."""
+        for process in reversed(self._started):
+            process.terminate()
+            try:
+                process.wait(timeout=10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _begin(self, *command: str, **more: str) -> None:
+        with (self._folder / f"{command[0]}.out").open("ab") as said:
+            process = subprocess.Popen(
+                command, env=os.environ | more, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                start_new_session=True,
+            )  # fmt: skip
+        self._started.append(process)
+
+
 class SlurmCluster:
     """A Slurm with nodes ``n0``, ``n1``, ... in the partition ``main``, of ``cpus`` CPUs each.
+
+    With ``accounting`` it has a slurmdbd with a database of its own, which sacct asks.
 
     Attributes:
         folder: temporary; also of the scripts' and daemons' logs.
         environment: in which Slurm's commands find it; ``SLURM_CONF`` is what matters.
     """
 
-    def __init__(self, scripts: Path, nodes: int = 2, cpus: int = 4, more: str = "") -> None:
+    def __init__(
+        self, scripts: Path, nodes: int = 2, cpus: int = 4, more: str = "", *,
+        accounting: bool = False,
+    ) -> None:  # fmt: skip
+        self._with_accounting = accounting
+        self._accounting: SlurmAccounting | None = None
         self._scripts, self._nodes, self._cpus, self._more = scripts, nodes, cpus, more
         self._started: list[subprocess.Popen[bytes]] = []
         self._pids: dict[str, int] = {}
@@ -109,6 +200,12 @@ class SlurmCluster:
         subprocess.run([*written, str(port)], check=True, capture_output=True)
         with (self.folder / "slurm.conf").open("a") as file:
             file.write(SETTINGS + self._more)
+            if self._with_accounting:
+                self._accounting = SlurmAccounting(self.folder, port + 50)
+                file.write(self._accounting.settings)
+        if self._accounting is not None:
+            self._accounting.start()
+            self.ask("sacctmgr", "-i", "add", "cluster", "steer")
         with (self.folder / "start.out").open("wb") as said:
             started = subprocess.run(
                 ["bash", str(self._scripts / "start.sh"), str(self.folder)],
@@ -175,6 +272,8 @@ class SlurmCluster:
         self._end_all_on(None)
         for process in self._started:
             process.wait(timeout=WITHIN_S)
+        if self._accounting is not None:
+            self._accounting.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -192,7 +291,13 @@ def _free_ports(nodes: int) -> int:
     drawn = random.SystemRandom()
     while True:
         first = drawn.randrange(20_000, 32_000)
-        wanted = [first, first + 1, *(first + 100 + node for node in range(nodes))]
+        wanted = [
+            first,
+            first + 1,
+            first + 50,
+            first + 51,
+            *(first + 100 + node for node in range(nodes)),
+        ]
         if all(_is_free(port) for port in wanted):
             return first
 

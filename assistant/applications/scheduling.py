@@ -87,6 +87,7 @@ MEASURES = (
 )
 """Measures of every run; a measure without any job is missing or unknown."""
 
+READING = "Reading the log"  # Label of the facts on what reading the log decided
 RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
 MOST_LONGEST = 1.5
@@ -426,7 +427,7 @@ class Scheduling:
             *(Fact("Routing", scheduling_parameters.ROUTING) for _ in range(self.has_split)),
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
             Fact("A job that exceeds its request", overrun.get(self.overrun, self.overrun)),
-            *(Fact("Reading the log", note.sentence) for note in load.notes),
+            *(Fact(READING, note.sentence) for note in load.ranked_notes),
             *(Fact("Checked on", text) for text in self._check_in_words),
             *(Fact(RECORDED_WAITS, sentence) for sentence in self._recorded_waits),
             Fact("Workload digest", load.digest[:16]),

@@ -32,6 +32,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "sweep_file:init",
         "Write a commented sweep file that runs as it is; nothing is overwritten.",
     ),
+    "from-slurm": (
+        "from_slurm:from_slurm",
+        "Write the log and the sweep file of a Slurm cluster, and say what was decided.",
+    ),
     "try": (
         "dry_run:dry_run",
         "Check a sweep, run the current configuration once, and estimate the time for all runs.",

@@ -16,7 +16,7 @@ from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
 from assistant.applications import application_entry
-from assistant.applications.scheduling import RECORDED_WAITS
+from assistant.applications.scheduling import READING, RECORDED_WAITS
 from assistant.cli.console import (
     ERR,
     EXIT_INTERRUPTED,
@@ -51,6 +51,7 @@ from assistant.presentation.tables.sla import sla_words
 from assistant.service.store_connection import needs_service
 from assistant.session.auto_steering import auto_steer
 from assistant.session.session import ExperimentQueries, Session
+from assistant.simtools.workload_log import reading_line
 from strategies import Level
 
 GRACE_S = 15.0  # Maximum wait for a last request of the client, which then learns of the end (s)
@@ -313,6 +314,10 @@ def _introduce(session: ExperimentQueries) -> None:
     agreement = (fact for fact in opened.facts[3:] if fact.label == RECORDED_WAITS)
     for fact in (*opened.facts[:3], *agreement):
         say(f"  {fact.label.lower()}: {fact.text}")
+    decisions = [fact.text for fact in opened.facts if fact.label == READING]
+    reading = reading_line(decisions, "the report lists them")
+    if reading is not None:
+        say(f"  {reading}")
     say(
         f"  {space.size:,} combinations of {len(space.parameters)} parameters"
         + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")

@@ -348,7 +348,7 @@ class SchedulingSettings(StrictModel):
     kind: Literal["scheduling"] = setting("What a run executes.", "scheduling")
     preset: str = setting("The question, which opens parameters.", DEFAULT_PRESET, title="Question")
     log: str | None = setting(
-        "Job log (SWF, also .gz) to simulate.", None, title="Path of the log",
+        "Job log to simulate (SWF or sacct, also .gz).", None, title="Path of the log",
         example="logs/your.swf.gz", usual="the built-in one",
     )  # fmt: skip
     first: Annotated[int, RUNS] | None = setting(

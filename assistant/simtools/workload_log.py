@@ -5,7 +5,7 @@ import datetime
 import io
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +63,18 @@ def read_log(path: str | Path, reading: Mapping[str, str] | None = None) -> Work
         SimError: the log is invalid; the message has file, line, field, value and what is allowed.
     """
     return load_workload(Path(path), rules=rules_from_texts(dict(reading or {})))
+
+
+def reading_line(sentences: Sequence[str], where: str) -> str | None:
+    """Return the first of the decisions on reading a log, and `where` the others are; None if none.
+
+    >>> reading_line(["3 jobs never ran; dropped.", "a", "b"], "copperline workload describe LOG")
+    'reading the log: 3 jobs never ran; dropped. (2 more: copperline workload describe LOG)'
+    """
+    if not sentences:
+        return None
+    more = f" ({len(sentences) - 1} more: {where})" if len(sentences) > 1 else ""
+    return f"reading the log: {sentences[0]}{more}"
 
 
 def read_upload(name: str, data: bytes, reading: Mapping[str, str] | None = None) -> Workload:

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from sim.formats.gpu_clusters import OPENB_COLUMNS, PHILLY_COLUMNS, read_openb, read_philly
 from sim.formats.joulie_reader import read_joulie
 from sim.formats.joulie_writer import write_joulie
-from sim.formats.swf import ReadingRules, read_swf, write_swf
+from sim.formats.sacct_layout import is_sacct
+from sim.formats.slurm_jobs import read_sacct
+from sim.formats.swf import ReadingRules, read_swf, rule_choices, write_swf
 from sim.formats.task_table import (
     CLOUDSIMPY_COLUMNS,
     NEEDED,
@@ -53,7 +55,7 @@ class Format:
         read: reader of a file, plain or gzip.
         write: writer of a workload; None if the format is only read.
         endings: endings of the names of written files.
-        has_rules: whether reading rules apply to it; they are None for all others.
+        rules: names of the reading rules that apply to it.
         holds: what a written file holds: jobs alone, also their tasks, or also the dependencies of
             the tasks.
         read_pending: reader that keeps the jobs that were never started; None if files of the
@@ -66,9 +68,25 @@ class Format:
     read: Callable[[Path, ReadingRules | None], Workload]
     write: Callable[[Workload, Path], None] | None = None
     endings: tuple[str, ...] = ()
-    has_rules: bool = False
+    rules: frozenset[str] = frozenset()
     holds: Literal["jobs", "tasks", "dependencies"] = "jobs"
     read_pending: Callable[[Path], Workload] | None = None
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether any reading rules apply to it."""
+        return bool(self.rules)
+
+    def check_rules(self, path: Path, rules: ReadingRules | None) -> None:
+        """Raise WorkloadError if a rule that does not apply has another choice than its default."""
+        for rule in fields(ReadingRules):
+            is_set = rules is not None and getattr(rules, rule.name) != rule.default
+            if is_set and rule.name not in self.rules:
+                allowed = ", ".join(sorted(self.rules))
+                which = f"its reading rules are {allowed}" if allowed else "it has no reading rules"
+                raise WorkloadError(
+                    f"{path_text(str(path))} is {self.title}; {which}; leave out {rule.name}."
+                )
 
 
 def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
@@ -81,9 +99,12 @@ def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
     return is_it
 
 
+SLURM_RULES = frozenset({"time_zone", "wait_from", "slurm_cpus", "requeues"})
+"""Reading rules for dumps of sacct alone."""
+
 SWF = Format(
     "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
-    (".swf", ".swf.gz"), has_rules=True,
+    (".swf", ".swf.gz"), rules=frozenset(rule_choices()) - SLURM_RULES,
 )  # fmt: skip
 JSONL = Format(
     "jsonl", "a trace of Joulie in JSONL", lambda begin: begin.lstrip().startswith("{"),
@@ -110,7 +131,12 @@ TASKS = Format(
     holds="dependencies",
 )  # fmt: skip
 
-FORMATS: tuple[Format, ...] = (JSONL, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
+SACCT = Format(
+    "sacct", "a dump of Slurm's sacct", is_sacct, read_sacct,
+    rules=SLURM_RULES | {"never_ran", "procs_missing", "requested_missing"},
+)  # fmt: skip
+
+FORMATS: tuple[Format, ...] = (JSONL, SACCT, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
 
 
 def format_of(path: Path) -> Format:
@@ -153,15 +179,11 @@ def read_workload(
         pending: whether to keep jobs that were never started.
 
     Raises:
-        WorkloadError: the file is a model, or its format has no reading rules.
+        WorkloadError: the file is a model, or its format has no such reading rule.
         TraceError: file, line, field, value and what is allowed.
     """
     source_format = format_of(path)
-    if not source_format.has_rules and rules is not None and rules != ReadingRules():
-        raise WorkloadError(
-            f"{path_text(str(path))} is {source_format.title}; reading rules apply only to logs in "
-            "the Standard Workload Format; leave them out."
-        )
+    source_format.check_rules(path, rules)
     if pending and source_format.read_pending is not None:
         return source_format.read_pending(path)
     return source_format.read(path, rules)

@@ -1,4 +1,4 @@
-"""Reader of the Standard Workload Format, which applies named reading rules.
+"""Reader of the Standard Workload Format, and the named reading rules of all formats.
 
 Files in the Standard Workload Format: their text, the rules of reading them, and their writer.
 
@@ -8,7 +8,7 @@ start with ``;``, header lines are ``; Key: value`` with any indentation, and ke
 
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import compress
 from os import PathLike
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sim.formats.text_files import LARGEST_NUMBER, NUMBER, read_bytes
 from sim.model.columns import MOST_COUNT
-from sim.model.errors import TraceError, UnknownNameError, path_text, quoted_text
+from sim.model.errors import TraceError, UnknownNameError, one_line, path_text, quoted_text
 from sim.model.workload import ReadingNote, Workload
 
 Rows = NDArray[np.bool_]
@@ -28,7 +28,9 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingRules:
-    """Rules for irregular rows of real SWF logs; the number of affected rows is noted.
+    """Rules for irregular rows of real logs; the number of affected rows is noted.
+
+    The last four are for dumps of Slurm's sacct; `sim.formats.registry` has the rules of a format.
 
     Attributes:
         unsorted: submit times step back (theta_2023 does, 2,726 times). ``refuse`` or ``sort``.
@@ -60,6 +62,12 @@ class ReadingRules:
         wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``note`` or
             ``refuse``.
         encoding: encoding of the file. ``utf-8`` or ``latin-1`` (old headers with accented names).
+        time_zone: time zone of local times, such as ``Europe/Paris``; empty reads them as if there
+            were no summer time.
+        wait_from: a job waits from when it became ``eligible`` (without unfulfilled dependencies,
+            holds and begin times), or from ``submit``.
+        slurm_cpus: CPUs that are simulated when both are known. ``allocated`` or ``requested``.
+        requeues: a job was requeued. ``executions`` makes each execution a job; ``last``.
     """
 
     unsorted: Literal["refuse", "sort"] = "refuse"
@@ -77,19 +85,30 @@ class ReadingRules:
     machine_size: Literal["max_procs", "max_nodes"] = "max_procs"
     wider_than_machine: Literal["note", "refuse"] = "note"
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
+    time_zone: str = ""
+    wait_from: Literal["eligible", "submit"] = "eligible"
+    slurm_cpus: Literal["allocated", "requested"] = "allocated"
+    requeues: Literal["executions", "last"] = "executions"
 
     def __post_init__(self) -> None:
         for name, choices in rule_choices().items():
-            if getattr(self, name) not in choices:
+            if choices != (FREE,) and getattr(self, name) not in choices:
                 raise UnknownNameError(f"choice for rule '{name}'", getattr(self, name), choices)
 
 
+FREE = "any"
+"""The only choice of a rule that takes any text."""
+
+
 def rule_choices() -> dict[str, tuple[str, ...]]:
-    """Return the allowed choices of each reading rule, the default first."""
+    """Return the allowed choices of each reading rule, the default first; `FREE` for any text."""
     hints = get_type_hints(ReadingRules)
     choices: dict[str, tuple[str, ...]] = {}
     for field in fields(ReadingRules):
         default = str(field.default)
+        if hints[field.name] is str:
+            choices[field.name] = (FREE,)
+            continue
         rest = tuple(choice for choice in get_args(hints[field.name]) if choice != default)
         choices[field.name] = (default, *rest)
     return choices
@@ -130,6 +149,9 @@ FIELDS: tuple[str, ...] = (
 )
 WHOLE: tuple[int, ...] = (0, 4, 7, 10, 11, 12, 14, 15)
 """Columns of whole numbers, which become int64."""
+
+_DECISION = re.compile(r"([a-z][a-z_]{0,40}) (\d{1,15}) (\S.*)")
+_MOST_DECISIONS, _LONGEST_DECISION = 50, 400
 
 BYTES_PER_KB = 1024  # memory is in kilobytes per processor in SWF, and in bytes in a workload
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
@@ -280,7 +302,8 @@ def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
     unknown, so that reading flags them again. Columns and header values are read back exactly with
     ``never_ran='keep_zero'`` and ``partial_executions='keep'``, except: a request of 0, which is
     read as none; the flag that some (not all) requests replace unknown ones; a start at Unix time
-    0; tasks and notes; and the name, which is that of the file. Fields 6, 7, 14, 17 and 18 of a
+    0; tasks; and the name, which is that of the file. Notes are header lines (``; Decision: RULE
+    ROWS SENTENCE``), and come before those on reading this file. Fields 6, 7, 14, 17 and 18 of a
     log are in no workload.
     """
     target = Path(path)
@@ -299,6 +322,8 @@ def _swf_lines(workload: Workload) -> Iterator[str]:
         yield f"; TimeZoneString: {' '.join(workload.time_zone.split())}"
     if workload.max_procs is not None:
         yield f"; MaxProcs: {workload.max_procs}"
+    for note in workload.notes:
+        yield f"; Decision: {note.rule} {note.n_rows} {one_line(note.sentence, _LONGEST_DECISION)}"
     clairvoyant = workload.requested_is_runtime and bool(
         (workload.requested_s == workload.runtime_s).all()
     )
@@ -399,7 +424,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         max_procs=max_procs,
         start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
         time_zone=_time_zone(swf, notes),
-        notes=notes,
+        notes=[*_earlier_decisions(swf, {note.rule for note in notes}), *notes],
         requested_is_runtime=bool(missing.any()),
         unsorted="sort",
     )
@@ -407,6 +432,14 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
 
 def _name(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".swf")
+
+
+def _earlier_decisions(swf: SwfText, again: Collection[str]) -> Iterator[ReadingNote]:
+    """Yield the notes with which the log was written, except those of rules noted again."""
+    for line in swf.header.get("Decision", ())[:_MOST_DECISIONS]:
+        match = _DECISION.fullmatch(line)
+        if match is not None and match[1] not in again:
+            yield ReadingNote(match[1], int(match[2]), one_line(match[3], _LONGEST_DECISION))
 
 
 def _notes_about_text(swf: SwfText) -> Iterator[ReadingNote]:

@@ -161,9 +161,7 @@ def lines_of(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
 def _lines(
     path: Path, kind: str, text: IO[bytes], packed_bytes: int | None
 ) -> Iterator[tuple[int, bytes]]:
-    most = MOST_STREAMED_BYTES
-    if packed_bytes is not None:
-        most = min(most, max(RATIO_FROM_BYTES, MOST_RATIO * packed_bytes))
+    most = _most_streamed(packed_bytes)
     n_bytes, number = 0, 0
     while line := text.readline(LONGEST_LINE_BYTES + 1):
         number += 1
@@ -173,18 +171,77 @@ def _lines(
         if b"\0" in line:
             raise TraceError(path, line=number, expected=f"this is a binary file; {kind} is text.")
         if len(line) > LONGEST_LINE_BYTES:
-            expected = (
-                f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {kind} has no such lines."
-            )
-            raise TraceError(path, line=number, expected=expected)
+            raise _long_line(path, number, kind)
         if n_bytes > most or number > MOST_LINES:
-            expected = (
-                f"the text is too long (at most {most:,} bytes, {MOST_RATIO} times the size of a "
-                f"compressed file, and {MOST_LINES:,} lines are read); give a part of it."
-            )
-            raise TraceError(path, line=number, expected=expected)
+            raise _too_long(path, number, most)
         if not line.isspace():
             yield number, line
+
+
+def blocks_of(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of the first line and the bytes of whole lines, about a megabyte at a time.
+
+    Lines end with a line feed, also the last one. For arguments and errors see `lines_of`.
+    """
+    size = size_of(path, kind)
+    packed = False
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            text = cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if packed else file
+            yield from _blocks(path, kind, text, size if packed else None)
+    except (OSError, EOFError, zlib.error) as error:
+        how = "the compressed file is broken" if packed else "it cannot be read"
+        raise TraceError(path, expected=f"{how} ({error}); fetch it again.") from None
+
+
+def _blocks(
+    path: Path, kind: str, text: IO[bytes], packed_bytes: int | None
+) -> Iterator[tuple[int, bytes]]:
+    most = _most_streamed(packed_bytes)
+    n_bytes, number, rest = 0, 1, b""
+    while chunk := text.read(_CHUNK_BYTES):
+        if n_bytes == 0:
+            check_kind(path, chunk, kind)
+        n_bytes += len(chunk)
+        if b"\0" in chunk:
+            raise TraceError(path, expected=f"this is a binary file; {kind} is text.")
+        if n_bytes > most or number > MOST_LINES:
+            raise _too_long(path, number, most)
+        end = chunk.rfind(b"\n") + 1
+        if len(rest) + (end and chunk.find(b"\n")) > LONGEST_LINE_BYTES or (
+            not end and len(rest) + len(chunk) > LONGEST_LINE_BYTES
+        ):
+            raise _long_line(path, number, kind)
+        if end:
+            block = (rest + chunk[:end]).replace(b"\r\n", b"\n")
+            yield number, block
+            number += block.count(b"\n")
+            rest = chunk[end:]
+        else:
+            rest += chunk
+    if rest:
+        yield number, rest.removesuffix(b"\r") + b"\n"
+
+
+def _most_streamed(packed_bytes: int | None) -> int:
+    if packed_bytes is None:
+        return MOST_STREAMED_BYTES
+    return min(MOST_STREAMED_BYTES, max(RATIO_FROM_BYTES, MOST_RATIO * packed_bytes))
+
+
+def _too_long(path: Path, line: int, most: int) -> TraceError:
+    expected = (
+        f"the text is too long (at most {most:,} bytes, {MOST_RATIO} times the size of a "
+        f"compressed file, and {MOST_LINES:,} lines are read); give a part of it."
+    )
+    return TraceError(path, line=line, expected=expected)
+
+
+def _long_line(path: Path, line: int, kind: str) -> TraceError:
+    expected = f"this line is longer than {LONGEST_LINE_BYTES:,} bytes; {kind} has no such lines."
+    return TraceError(path, line=line, expected=expected)
 
 
 LARGEST_NUMBER = float(2**53)

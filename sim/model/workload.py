@@ -1,7 +1,7 @@
 """The workload: rigid parallel jobs in columns, one row per job."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -39,6 +39,13 @@ class ReadingNote:
     rule: str
     n_rows: int
     sentence: str
+
+
+NOTE_WEIGHTS: Mapping[str, float] = {
+    "requested_missing": 10.0, "requested_below_runtime": 5.0, "header": 0.0, "partition": 0.0,
+    "qos": 0.0, "first": 0.0,
+}  # fmt: skip
+"""How much a row that a rule changed says about results, by rule; 1 for all others."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -193,6 +200,11 @@ class Workload:
     def n_jobs(self) -> int:
         """Return the number of jobs."""
         return len(self.submit_s)
+
+    @property
+    def ranked_notes(self) -> tuple[ReadingNote, ...]:
+        """Return the notes, those that matter most for results first."""
+        return tuple(sorted(self.notes, key=lambda n: -NOTE_WEIGHTS.get(n.rule, 1.0) * n.n_rows))
 
     @property
     def widest_procs(self) -> int:

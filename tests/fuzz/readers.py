@@ -213,6 +213,8 @@ READERS: dict[str, Reader] = {
     "results": Reader(_results, lambda: corpus.RESULTS, corpus.RESULTS_WORDS),
     "measures": Reader(_measures, lambda: corpus.MEASURES, corpus.MEASURES_WORDS),
     "store": Reader(_store, corpus.databases, corpus.DATABASE_WORDS),
+    "sacct": Reader(others.sacct, lambda: others.SACCT, others.SACCT_WORDS),
+    "slurm_conf": Reader(others.slurm_conf, lambda: others.SLURM_CONF, others.SLURM_CONF_WORDS),
     "philly": Reader(others.philly, lambda: others.PHILLY, others.PHILLY_WORDS),
     "openb": Reader(others.openb, lambda: others.OPENB, others.OPENB_WORDS),
     "cloudsimpy": Reader(others.cloudsimpy, lambda: others.CLOUDSIMPY, others.CLOUDSIMPY_WORDS),

@@ -10,6 +10,7 @@ import pytest
 from assistant.core.codec import decode_event
 from assistant.core.errors import AssistantError
 from tests.fuzz import corpus
+from tests.fuzz import workload_readers as others
 from tests.fuzz.readers import READERS
 from tests.fuzz.watch import fault_of, fault_of_sentence
 
@@ -43,6 +44,12 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
     "swf: a header of 900,000 digits that are no number": (
         "swf", lambda: b"; MaxProcs: " + b"9" * 900_000 + b"x\n" + corpus.SWF[1]),
     "swf: 900,000 digits": ("swf", lambda: corpus.SWF[1].replace(b"100", b"9" * 900_000)),
+    "sacct: a partition that changes the direction of writing": (
+        "sacct", lambda: others.SACCT[1].replace(b"|p|", "|\u202e|".encode())),
+    "sacct: a header of 100,000 names": (
+        "sacct", lambda: others.SACCT[0].replace(b"|ReqCPUS", b"|ReqCPUS" * 100_000)),
+    "slurm_conf: a word of 500 kB that is no key": (
+        "slurm_conf", lambda: b"x" * 500_000 + b"\n" + others.SLURM_CONF[0]),
     "results: a measure of 400 digits": (
         "results", lambda: b"x,y,mode,height\n0,0,plain," + HUGE + b"\n"),
     "results: 1_000": ("results", lambda: b"x,y,mode,height\n0,0,plain,1_000\n"),

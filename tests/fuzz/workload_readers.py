@@ -8,16 +8,26 @@ from pathlib import Path
 from sim.api import (
     ClusterSpec,
     Partition,
+    ReadingRules,
     Workload,
     describe,
     load_workload,
     read_machines,
     write_workload,
 )
-from sim.formats import read_cloudsimpy, read_openb, read_philly, read_task_table, read_telemetry
+from sim.formats import (
+    read_cloudsimpy,
+    read_openb,
+    read_philly,
+    read_sacct,
+    read_slurm_conf,
+    read_task_table,
+    read_telemetry,
+)
 from sim.generators.generator import generate
 from sim.generators.joulie import import_bundle, learn_joulie
 from sim.generators.joulie.parameters import FORMAT, JoulieParameters, model_of
+from tests.fuzz.watch import fault_of_sentence
 
 PHILLY = (
     b"timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,1,66.0,11cb48\n"
@@ -73,6 +83,36 @@ BUNDLE = (
 )  # fmt: skip
 BUNDLE_WORDS = (b'"families"', b'"share"', b"[]", b"{}", b"null", b"1e999", b"-1", b'"median"')
 
+SACCT = (
+    b"JobID|JobIDRaw|Partition|User|Account|QOS|Submit|Eligible|Start|End|Elapsed|State|NNodes|"
+    b"NCPUS|ReqCPUS|ReqMem|AllocTRES|Timelimit|JobName\n"
+    b"7_1|8|a|ann|x|q|2024-10-27T01:55:00|2024-10-27T02:00:00|2024-10-27T02:30:00|Unknown|00:10:00|"
+    b"CANCELLED by 17|2|8|6|4Gc|cpu=8,gres/gpu:a100=2,mem=4G|UNLIMITED|a|b\n"
+    b"7_[3-9%2]|7|a|ann|x|q|2024-10-27T01:55:00|Unknown|Unknown|Unknown|00:00:00|PENDING|1|1|1|0n||"
+    b"Partition_Limit|c\n8.batch|8.batch||||||||||||||||||batch\n9|9|b|bob|y||1709287200|1709287200|"
+    b"1709287300|1709287400|00:01:40|COMPLETED|1|4|4|16G|cpu=4|1-00:00:00|d\n",
+    b"1|1|c|p|acc|g|5|u|9|2024-03-01T10:00:00|2024-03-01T10:00:00|2024-03-01T10:05:00|"
+    b"2024-03-01T11:05:00|01:00:00|0:0|NODE_FAIL|2|8|6|16G||cpu=6,mem=16G|cpu=8|02:00:00|n[1-2]|r\n"
+    b"1|1|c|p|acc|g|5|u|9|2024-03-01T10:00:00|2024-03-01T10:00:00|2024-03-01T12:05:00|"
+    b"2024-03-01T13:05:00|01:00:00|0:0|COMPLETED|2|8|6|16G||cpu=6|cpu=8|02:00:00|n[1-2]|r|s\n",
+)
+SACCT_WORDS = (
+    b"|", b"JobID", b"Unknown", b"None", b"UNLIMITED", b"Partition_Limit", b"RUNNING", b"PENDING",
+    b"1970-01-01T00:00:00", b"9998-12-31T23:59:60", b"2024-02-29T00:00:00", b"999999999999",
+    b"_[1-999999999%5]", b"+0", b"gres/gpu=", b"mem=9999999999P", b"999999-99:99:99", b"\xff",
+)  # fmt: skip
+SLURM_CONF = (
+    b"ClusterName=c SlurmctldHost=h\nPriorityWeightAge=5 # x\nSchedulerParameters=a=1,\\\nb\n"
+    b"NodeName=DEFAULT Sockets=2 CoresPerSocket=4\nNodeName=r[0-1]n[01-12] Feature=f Gres=gpu:a:4\n"
+    b"NodeSet=s Feature=f\nPartitionName=DEFAULT MaxTime=1-0\nPartitionName=a,b Nodes=s,r0n01\n"
+    b'PartitionName=d Nodes=ALL MaxTime=INFINITE PriorityTier=3 AllowQos="x y"\n',
+    b"Include slurm.conf\n",
+)
+SLURM_CONF_WORDS = (
+    b"[", b"]", b"[1-999999999]", b"-", b",", b"=", b"#", b"\\\n", b"DEFAULT", b"Include /dev/zero",
+    b"Nodes=", b"CPUs=", b"99999999999999999999", b"MaxTime=", b"State=DOWN", b"\xff", b"%c",
+)  # fmt: skip
+
 
 def _checked(workload: Workload) -> None:
     assert (workload.runtime_s >= 0).all()
@@ -121,6 +161,34 @@ def _kept(workload: Workload, path: Path) -> None:
     _checked(workload)
     write_workload(workload, path)
     assert load_workload(path) == workload
+
+
+def sacct(data: bytes, folder: Path) -> None:
+    """Read a dump of sacct with each rule; what is read is written as SWF and read again."""
+    path = folder / "dump.txt"
+    path.write_bytes(data)
+    lenient = ReadingRules(time_zone="Europe/Paris", procs_missing="drop", never_ran="keep_zero")
+    for rules in (ReadingRules(procs_missing="drop", requeues="last"), lenient):
+        workload = read_sacct(path, rules)
+        assert (workload.procs >= 1).all()
+        assert (workload.requested_s > 0).all() or rules is lenient
+        assert not (workload.logged_wait_s < 0).any()
+        assert len({*workload.job_id.tolist()}) == workload.n_jobs
+        assert all(fault_of_sentence(note.sentence) is None for note in workload.notes)
+        describe(workload)
+    write_workload(workload, folder / "again.swf")
+    kept = ReadingRules(never_ran="keep_zero", partial_executions="keep")
+    assert load_workload(folder / "again.swf", rules=kept).n_jobs == workload.n_jobs
+
+
+def slurm_conf(data: bytes, folder: Path) -> None:
+    """Read a slurm.conf; partitions have nodes that are there."""
+    path = folder / "slurm.conf"
+    path.write_bytes(data)
+    conf = read_slurm_conf(path)
+    names = {name for some in conf.nodes for name in some.names}
+    assert all(part.nodes <= names for part in conf.partitions)
+    assert all(cpus >= 1 for cpus in conf.cpus_by_node().values())
 
 
 def telemetry(data: bytes, folder: Path) -> None:

@@ -16,14 +16,15 @@ OPENB = (
     "deletion_time,scheduled_time\np-0,2000,1024,1,500,,LS,Succeeded,0,100,5\n"
 )
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,66.0,1,66.0,a\n"
+SACCT = "JobID|Submit|Start|Elapsed|NCPUS\n7|2024-01-01T00:00:00|2024-01-01T00:00:05|00:01:00|2\n"
 SWF = "; MaxProcs: 8\n1 0 -1 3600 1 -1 -1 1 3600 -1 1 7 1 -1 1 -1 -1 -1\n"
 RECORD = '{"type": "workload"}\n'
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [(OPENB, "openb"), (PHILLY, "philly"), (SWF, "swf"), (RECORD, "jsonl"), ("", "swf"),
-     ("\x00\xff", "swf"), ("a,b\n1,2\n", "swf")],
+    [(OPENB, "openb"), (PHILLY, "philly"), (SACCT, "sacct"), (SWF, "swf"), (RECORD, "jsonl"),
+     ("", "swf"), ("\x00\xff", "swf"), ("a,b\n1,2\n", "swf")],
 )  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_format_is_told_by_content_whatever_the_name(
@@ -56,7 +57,7 @@ def test_tables_are_read_through_the_one_door(tmp_path: Path) -> None:
         found = load_workload(path)
         assert found.n_jobs == 1
         assert found.tasks is not None
-        with pytest.raises(WorkloadError, match="reading rules apply only to logs"):
+        with pytest.raises(WorkloadError, match="it has no reading rules; leave out unsorted"):
             load_workload(path, rules=ReadingRules(unsorted="sort"))
         assert load_workload(path, rules=ReadingRules()) == found
 
@@ -117,7 +118,7 @@ def test_a_name_of_no_format_is_refused_before_anything_is_written(tmp_path: Pat
         WorkloadError, match=r"allowed are \.jsonl, .*\.tasks\.csv, .*\.swf, \.swf\.gz"
     ):
         format_by_name(tmp_path / "a.csv")
-    assert {one.name for one in FORMATS if one.write is None} == {"openb", "philly"}
+    assert {one.name for one in FORMATS if one.write is None} == {"openb", "philly", "sacct"}
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ BROWSER = ("ui", "pictures")
 BENCHMARKS: dict[str, tuple[str, ...]] = {
     "sweeps": ("--logs", "swf"),
     "sim": ("--logs", "swf"),
+    "sacct": (),
     "policies": ("--logs", "swf"),
     "futures": ("--logs", "swf"),
     "policy_ranking": ("--logs", "swf"),

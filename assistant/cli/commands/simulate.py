@@ -3,6 +3,7 @@
 import re
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,7 @@ from assistant.cli.log_comparison import LogComparison, current_configuration, p
 from assistant.cli.options import ReadingRule, by_number, policy_options
 from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import number, quantity
+from assistant.simtools.workload_log import reading_line
 from sim.api import (
     Allocation,
     CapacityWindow,
@@ -337,7 +339,11 @@ def simulate(
         print_transfer(scenario, current_configuration(scenario, against), as_json=as_json)
         return 0
     result = run_simulation(scenario, engine=engine)
-    notes = [note for note in (result.note, rigid_note(workload)) if note is not None]
+    decisions = [note.sentence for note in workload.ranked_notes]
+    rules = "".join(f" --reading {quote(rule)}" for rule in reading or [])
+    reading_note = reading_line(decisions, f"copperline workload describe {quote(str(log))}{rules}")
+    found = (result.note, rigid_note(workload), reading_note)
+    notes = [note for note in found if note is not None]
     _report(scenario, result, notes, LogComparison.of(scenario, result, compare=compare), as_json)
     if per_job is not None:
         write_jobs(per_job, scenario, result)

@@ -132,7 +132,7 @@ def init(
         raise SettingsError(f"there is no kind '{kind}'; choose from {', '.join(kinds)}")
     _check_name(file)
     texts = _texts(file, kind) if adapter is None else {file: _adapter_text(adapter, file)}
-    _write_new_files(texts)
+    write_new_files(texts)
     command = f"copperline sweep {shlex.quote(str(file))}"
     if as_json:
         print_json({"written": [str(path) for path in texts], "next": command})
@@ -171,7 +171,7 @@ def _init_command(
         raise SettingsError(f"'{file}' already exists and is not changed; name another with --out")
     may_ask = sys.stdin.isatty() and not as_json
     text = _command_text(command, file, levels or [], objective, noisy, may_ask)
-    _write_new_files({file: text})
+    write_new_files({file: text})
     name = shlex.quote(str(file))
     if as_json:
         print_json({"written": [str(file)], "next": f"copperline try {name}"})
@@ -306,7 +306,7 @@ def _texts(file: Path, kind: str) -> dict[Path, str]:
     return texts
 
 
-def _write_new_files(texts: dict[Path, str]) -> None:
+def write_new_files(texts: dict[Path, str]) -> None:
     """Write all files or none. Raises SettingsError if one exists or cannot be written."""
     written: list[Path] = []
     try:

@@ -1,0 +1,140 @@
+"""From sacct and slurm.conf to a sweep, as an administrator does it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assistant.cli.main import run as command
+from assistant.config.sweep_file import build_sweep, check_settings, read_settings
+from sim.api import load_workload
+from tests.sim.test_sacct import line
+
+CONF = """
+ClusterName=big
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+PriorityWeightFairshare=5000
+PriorityWeightQOS=70
+PriorityDecayHalfLife=14-0
+SchedulerParameters=bf_window=2880,defer
+PreemptMode=REQUEUE
+NodeName=c[1-4] CPUs=16
+NodeName=g1 CPUs=8 Gres=gpu:2
+PartitionName=batch Nodes=c[1-4] MaxTime=2-0
+PartitionName=long Nodes=c[3-4] MaxTime=INFINITE PriorityTier=2 AllowQos=high
+PartitionName=gpu Nodes=g1
+"""
+QOS = "Name|Priority|GraceTime|MaxJobsPU|PreemptMode\nnormal|0|0||cluster\nhigh|50|0|3|cluster\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    part = {0: "batch", 1: "long", 2: "gpu", 3: "old"}
+    rows = [
+        line(jobid=str(n), partition=part[n % 4 if n < 20 else 0], user=f"u{n % 5}",
+             qos="high" if n % 3 else "normal", timelimit="Partition_Limit" if n % 2 else "3:00:00")
+        for n in range(1, 41)
+    ]  # fmt: skip
+    (tmp_path / "dump.txt").write_text("\n".join([*rows, line(jobid="7.0"), ""]))
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "qos.txt").write_text(QOS)
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    return command(["from-slurm", *arguments])
+
+
+def test_a_dump_and_slurm_conf_become_a_sweep(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("dump.txt", "--conf", "slurm.conf", "--qos", "qos.txt", "--tz", "UTC") == 0
+    said = capsys.readouterr().out
+    for sentence in (
+        "Simulated is one queue on 64 CPUs of 4 nodes: batch, long, which did",
+        "(--partition gpu takes that of it): gpu",
+        "5 jobs are left out: slurm.conf does not have their partitions (old)",
+        "Order: multifactor priority (age_weight 1000, size_weight 0, fairshare_weight 5000, half",
+        "half_life 14 d 00 h)",
+        "Backfilling: conservative",
+        "1 row of job steps; left out",
+        "request is the MaxTime of the partition",
+        "SchedulerParameters=defer: has no effect here",
+        "PriorityTier (batch 1, long 2): the partitions of the group wait in one queue",
+        "PriorityWeightQOS=70: a sweep knows no priorities of QoS",
+        "PreemptMode=REQUEUE: running jobs are not preempted",
+        "allowqos of long",
+        "QoS high: priority 50 (copperline simulate --qos 0=50), MaxJobsPU 3",
+        "Next: copperline sweep sweep.toml",
+    ):
+        assert sentence in said, sentence
+    sweep = build_sweep(check_settings(read_settings(site / "sweep.toml"), "sweep.toml"))
+    assert dict(sweep.application.baseline)
+    log = load_workload(site / "sweep.swf.gz")
+    assert log.max_procs == 64
+    assert log.n_jobs == 4 + 5 + 21
+    assert {"steps", "partition_limit"} < {note.rule for note in log.notes}
+
+
+def test_another_group_and_no_slurm_conf(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("dump.txt", "--conf", "slurm.conf", "--partition", "gpu", "--json",
+               "--output", "gpu.toml", "--log", "gpu.swf") == 0  # fmt: skip
+    said = json.loads(capsys.readouterr().out)
+    assert said["written"] == ["gpu.swf", "gpu.toml"]
+    assert said["next"] == "copperline sweep gpu.toml"
+    assert load_workload(site / "gpu.swf").n_jobs == 5
+    assert run("dump.txt", "--output", "all.toml") == 0
+    assert "as slurm.conf is not known" in capsys.readouterr().out
+    assert load_workload(site / "all.swf.gz").n_jobs == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("slurm.conf",), "is a log in the Standard Workload Format, not a dump of sacct"),
+        (("dump.txt", "--conf", "slurm.conf", "--partition", "gpus"), "did you mean 'gpu'?"),
+        (("dump.txt", "--partition", "x"), "the log has no partition 'x'"),
+        (("dump.txt", "--qos", "slurm.conf"), "has no columns Name and Priority"),
+        (("dump.txt", "--output", "slurm.conf"), "must end in .toml"),
+        (("dump.txt", "--log", "dump.txt"), "allowed are .jsonl"),
+        (("dump.txt", "--tz", "Mars"), "time zone 'Mars' is unknown"),
+        (("dump.txt", "--reading", "unsorted=sort"), "leave out unsorted"),
+    ],
+)
+def test_refusals_write_nothing(
+    site: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path.name for path in site.iterdir()}
+    assert run(*arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert {path.name for path in site.iterdir()} == before
+
+
+def test_nothing_is_overwritten(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (site / "sweep.toml").write_text("mine")
+    assert run("dump.txt") == 2
+    assert (
+        "already exists and is not changed; name another with --output" in capsys.readouterr().err
+    )
+    assert (site / "sweep.toml").read_text() == "mine"
+    assert not (site / "sweep.swf.gz").exists()
+
+
+def test_decisions_are_said_wherever_the_log_is_used(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one that matters most comes first: of all jobs, the allocated CPUs count."""
+    assert command(["simulate", "dump.txt", "--reading", "time_zone=UTC"]) == 0
+    said = capsys.readouterr().err
+    assert "note: reading the log: 40 jobs got other CPUs than requested" in said
+    assert "5 more: copperline workload describe dump.txt --reading time_zone=UTC" in said
+    assert run("dump.txt", "--conf", "slurm.conf", "--tz", "UTC") == 0
+    assert command(["sweep", "sweep.toml", "--runs", "1", "--report", "r.html"]) == 0
+    said = capsys.readouterr().err
+    assert "reading the log:" in said
+    assert "more: the report lists them" in said
+    report = (site / "r.html").read_text()
+    assert "with the limit of the partition" in report
+    assert "of job steps; left out" in report
