@@ -21,14 +21,12 @@ from assistant.core.objective import Measure
 from benchmarks.harness import Record, guarded, parser, table
 from sim import Workload
 from sim.api import load_workload
-from sim.formats import rules_from_texts
 
 LOGS = (
     "UniLu-Gaia-2014-1", "theta_2022", "theta_2023", "LLNL-Atlas-2006-2.1-cln",
     "NASA-iPSC-1993-3.1-cln", "alea-hpc2n-subset", "CEA-Curie-2011-2.1-cln", "wagap-2013",
     "lublin_256",
 )  # fmt: skip
-READING = {"unsorted": "sort", "extra_columns": "drop", "negative": "unknown"}
 MOST_JOBS = 50_000
 QUICK = ("alea-hpc2n-subset", "theta_2022")
 QUICK_JOBS = 4_000
@@ -41,8 +39,8 @@ Measures = Mapping[str, Measure]
 
 
 def workload_of(path: Path, most: int) -> Workload:
-    """Read the first ``most`` jobs of a log, with rows in any order and more columns or none."""
-    workload = load_workload(path, rules=rules_from_texts(READING))
+    """Read the first ``most`` jobs of a log."""
+    workload = load_workload(path)
     return workload.head(min(most, workload.n_jobs))
 
 

@@ -304,7 +304,7 @@ class Scheduling:
         if procs is None:
             raise ApplicationError(
                 f"{self.workload.name} does not contain the size of its cluster; "
-                f"set procs (its widest job uses {self.workload.widest_procs})"
+                f"set procs, in a command with --procs (its widest job uses {self.workload.widest_procs})"
             )
         return procs
 

@@ -357,5 +357,15 @@ def _refuse(error: Exception) -> int:
     if type(error).__name__ in ("MissingParameter", "BadOptionUsage"):
         context = getattr(error, "ctx", None)
         message += f" See: {context.command_path} --help" if context is not None else ""
-    ERR.print(f"{name}{message}", soft_wrap=True)
+    ERR.print(f"{name}{message}{_reading_options(error)}", soft_wrap=True)
     return EXIT_BAD_INPUT
+
+
+def _reading_options(error: Exception) -> str:
+    """Return how a command sets the reading rules that an error on a job log suggests."""
+    if "='" not in str(error):
+        return ""
+    from assistant.simtools.workload_log import reading_alternatives
+
+    ways = " or ".join(f"--reading {rule}={choice}" for rule, choice in reading_alternatives(error))
+    return f" In a command: {ways}." if ways else ""

@@ -401,8 +401,8 @@ OPTIONS: Mapping[str, SettingOption] = {
     ),
     "reading": SettingOption(
         "application.reading", form=list[str], metavar="RULE=CHOICE",
-        words="A rule for reading the log, e.g. unsorted=sort.",
-        merge=_pairs_into("application.reading", "--reading", "unsorted=sort"),
+        words="A rule for reading the log, e.g. never_ran=keep_zero.",
+        merge=_pairs_into("application.reading", "--reading", "never_ran=keep_zero"),
     ),
     "too_wide": SettingOption("application.too_wide"),
     "exclude": SettingOption(

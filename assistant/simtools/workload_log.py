@@ -57,7 +57,7 @@ def read_log(path: str | Path, reading: Mapping[str, str] | None = None) -> Work
 
     Args:
         path: file of the log.
-        reading: reading rules that differ from the defaults, such as ``{"unsorted": "sort"}``.
+        reading: reading rules that differ from the defaults, such as ``{"never_ran": "refuse"}``.
 
     Raises:
         SimError: the log is invalid; the message has file, line, field, value and what is allowed.

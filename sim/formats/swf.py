@@ -33,7 +33,7 @@ class ReadingRules:
     The last four are for dumps of Slurm's sacct; `sim.formats.registry` has the rules of a format.
 
     Attributes:
-        unsorted: submit times step back (theta_2023 does, 2,726 times). ``refuse`` or ``sort``.
+        unsorted: submit times step back (theta_2023 does, 2,726 times). ``sort`` or ``refuse``.
         never_ran: run time -1 or 0, such as jobs cancelled in the queue (Curie 17,286, Atlas
             7,178). ``drop``; ``keep_zero`` keeps run times of 0 that have processors (they may
             have run for less than a second) and drops the others; ``refuse``.
@@ -51,12 +51,12 @@ class ReadingRules:
             or ``allocated_else_requested``.
         procs_missing: a job ran but neither processor count is above 0. ``refuse`` or ``drop``.
         negative: a negative number other than -1 (wagap has two run times of about -1.36e9).
-            ``refuse``; ``unknown`` reads it as -1.
+            ``unknown`` reads it as -1; ``refuse``.
         duplicate_ids: a job number occurs twice or is unknown. ``refuse``; ``renumber`` numbers
             all rows by their place in the file, from 1. Rows dropped by `partial_executions` do
             not count.
-        extra_columns: more than 18 fields (wagap has 21, some `_walltime` logs 19). ``refuse``;
-            ``drop`` reads the first 18.
+        extra_columns: more than 18 fields (wagap has 21, some `_walltime` logs 19). ``drop`` reads
+            the first 18; ``refuse``.
         machine_size: source of the machine size. ``max_procs`` is the header key MaxProcs alone;
             ``max_nodes`` falls back to MaxNodes (right where a node has one processor).
         wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``note`` or
@@ -70,7 +70,7 @@ class ReadingRules:
         requeues: a job was requeued. ``executions`` makes each execution a job; ``last``.
     """
 
-    unsorted: Literal["refuse", "sort"] = "refuse"
+    unsorted: Literal["sort", "refuse"] = "sort"
     never_ran: Literal["drop", "keep_zero", "refuse"] = "drop"
     partial_executions: Literal["refuse", "drop", "keep"] = "refuse"
     requested_time: Literal["field_9", "field_6"] = "field_9"
@@ -79,9 +79,9 @@ class ReadingRules:
         "requested_else_allocated"
     )
     procs_missing: Literal["refuse", "drop"] = "refuse"
-    negative: Literal["refuse", "unknown"] = "refuse"
+    negative: Literal["unknown", "refuse"] = "unknown"
     duplicate_ids: Literal["refuse", "renumber"] = "refuse"
-    extra_columns: Literal["refuse", "drop"] = "refuse"
+    extra_columns: Literal["drop", "refuse"] = "drop"
     machine_size: Literal["max_procs", "max_nodes"] = "max_procs"
     wider_than_machine: Literal["note", "refuse"] = "note"
     encoding: Literal["utf-8", "latin-1"] = "utf-8"

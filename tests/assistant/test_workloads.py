@@ -136,15 +136,13 @@ def test_an_upload_is_read_under_its_own_name() -> None:
 
 
 def test_a_refusal_names_its_ways_out() -> None:
-    late = (
-        "1 9 -1 3 1 -1 -1 1 3 -1 1 7 1 -1 1 -1 -1 -1\n2 0 -1 3 1 -1 -1 1 3 -1 1 7 1 -1 1 -1 -1 -1\n"
-    )
+    twice = 2 * "1 0 -1 3 1 -1 -1 1 3 -1 1 7 1 -1 1 -1 -1 -1\n"
     with pytest.raises(SimError) as caught:
-        read_upload("x.swf", late.encode())
-    assert reading_alternatives(caught.value) == (("unsorted", "sort"),)
-    assert read_upload("x.swf", late.encode(), {"unsorted": "sort"}).n_jobs == 2
-    assert ("unsorted", "sort") in reading_choices()
-    assert reading_alternatives(ValueError("unsorted='refuse' nothing='x'")) == ()
+        read_upload("x.swf", twice.encode())
+    assert reading_alternatives(caught.value) == (("duplicate_ids", "renumber"),)
+    assert read_upload("x.swf", twice.encode(), {"duplicate_ids": "renumber"}).n_jobs == 2
+    assert ("duplicate_ids", "renumber") in reading_choices()
+    assert reading_alternatives(ValueError("duplicate_ids='refuse' nothing='x'")) == ()
 
 
 def test_the_built_in_log_is_that_of_a_sweep_with_its_seed() -> None:

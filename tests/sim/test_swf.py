@@ -14,6 +14,9 @@ from sim.model.errors import TraceError, UnknownNameError, WorkloadError
 HEADER = "; Version: 2.2\n;\tMaxProcs:  64\n;   UnixStartTime: 1000\n; Note: a\n; Note: b\n"
 
 
+STRICT = ReadingRules(unsorted="refuse", negative="refuse", extra_columns="refuse")
+
+
 def row(
     job: object = 1, submit: object = 0, run: object = 10, alloc: object = 4, procs: object = 4,
     asked: object = 20, status: object = 1, wait: object = 5, cpu: object = -1,
@@ -79,22 +82,22 @@ def test_a_clean_log(log) -> None:  # type: ignore[no-untyped-def]
 def test_bad_rows_are_named(log, bad: str, line: int, parts: list[str]) -> None:  # type: ignore[no-untyped-def]
     path = log(row(1), bad, row(3, 9))
     with pytest.raises(TraceError) as caught:
-        read_swf(path)
+        read_swf(path, STRICT)
     assert str(caught.value).startswith(f"{path}, line {line}: ")
     for part in parts:
         assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_steps_back_in_time_are_refused_then_sorted(log) -> None:  # type: ignore[no-untyped-def]
+def test_steps_back_in_time_are_sorted_or_refused(log) -> None:  # type: ignore[no-untyped-def]
     path = log(row(1, 50), row(2, 40), row(3, 60))
     with pytest.raises(TraceError) as caught:
-        read_swf(path)
+        read_swf(path, STRICT)
     assert str(caught.value) == (
         f"{path}, line 7: submit time is '40'; the line before has 50, and submit times must not "
         "step back (they do 1 times); sort them with unsorted='sort'."
     )
-    workload = read_swf(path, ReadingRules(unsorted="sort"))
+    workload = read_swf(path)
     assert workload.job_id.tolist() == [2, 1, 3]
     assert noted(workload) == {"unsorted": 1}
 
@@ -275,7 +278,7 @@ def test_what_the_rules_dropped_is_said_when_nothing_is_left(log) -> None:  # ty
 
 def test_extra_columns(log) -> None:  # type: ignore[no-untyped-def]
     rows = [row(1), row(2).replace("\n", " {1,1} q_2w 1:ppn=2\n")]
-    workload = read_swf(log(*rows), ReadingRules(extra_columns="drop"))
+    workload = read_swf(log(*rows))
     assert workload.n_jobs == 2
     assert noted(workload) == {"extra_columns": 1}
 

@@ -251,7 +251,7 @@ BAD_LOGS = {
     "17 fields": ("1 0 -1 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1\n", "line 1"),
     "NaN": (LOG.replace(" 100 ", " nan "), "line 2"),
     "negative processors": (LOG.replace("100 4 -1 -1 4 200", "100 -4 -1 -1 -4 200"), "line 2"),
-    "unsorted": (LOG.replace("4 30 -1", "4 3 -1"), "line 5"),
+    "same number twice": (LOG.replace("4 30 -1", "3 30 -1"), "--reading duplicate_ids=renumber"),
     "too wide": (LOG.replace("50 8 -1 -1 8", "50 9 -1 -1 9"), "9"),
     "not text": ("\x00\x01\x02", "bad.swf"),
 }

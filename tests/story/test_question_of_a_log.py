@@ -16,22 +16,14 @@ LOGS: dict[str, tuple[str, ...]] = {
     "alea-hpc2n-subset": (),
     "CEA-Curie-2011-2.1-cln": (),
     "lublin_256": ("--procs", "256"),
-    "theta_2023": ("--reading", "unsorted=sort", "--procs", "4389"),
-    "wagap-2013": (
-        "--reading",
-        "extra_columns=drop",
-        "--reading",
-        "negative=unknown",
-        "--procs",
-        "256",
-    ),
+    "theta_2023": (),
+    "wagap-2013": ("--procs", "256"),
 }
 """Options that the sentence of the refusal names, where a log is refused without them."""
 
 SAYS = {
     "lublin_256": "set procs",
-    "theta_2023": "unsorted='sort'",
-    "wagap-2013": "extra_columns='drop'",
+    "wagap-2013": "set procs",
 }
 
 

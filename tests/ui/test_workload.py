@@ -21,7 +21,7 @@ LOG = """; MaxProcs: 8
 4 7200 -1 100 8 -1 -1 8 50 -1 1 -1 1 -1 1 -1 -1 -1
 5 86400 -1 7200 2 -1 -1 2 14400 -1 1 9 1 -1 1 -1 -1 -1
 """
-LATE = LOG.replace("4 7200", "4 1700")
+TWICE = LOG.replace("4 7200", "3 7200")
 
 
 @pytest.fixture(autouse=True)
@@ -135,14 +135,14 @@ def test_a_log_that_cannot_be_read_is_told_in_words(
 
 
 def test_a_refusal_has_its_way_out_as_a_button(log: Path) -> None:
-    log.write_text(LATE)
+    log.write_text(TWICE)
     page = shown(log)
-    assert "submit times must not step back" in page.error[0].value
-    sound(page.button(key="workload-way-unsorted").click().run())
+    assert "job numbers must be known and unique" in page.error[0].value
+    sound(page.button(key="workload-way-duplicate_ids").click().run())
     assert not page.error
     assert tiles(page)["Jobs"] == "5"
-    assert page.multiselect(key="workload-reading").value == ["unsorted = sort"]
-    assert any("the jobs were sorted" in text.value for text in page.markdown)
+    assert page.multiselect(key="workload-reading").value == ["duplicate_ids = renumber"]
+    assert any("numbered" in text.value for text in page.markdown)
 
 
 def test_a_rule_in_two_ways_is_refused(log: Path) -> None:
@@ -209,16 +209,16 @@ def test_a_single_job_has_a_page(log: Path) -> None:
 
 
 def test_tuning_takes_the_log_and_its_rules_along(log: Path) -> None:
-    log.write_text(LATE)
+    log.write_text(TWICE)
     page = shown(log)
-    sound(page.button(key="workload-way-unsorted").click().run())
+    sound(page.button(key="workload-way-duplicate_ids").click().run())
     sound(page.button(key="workload-tune").click().run())
     assert page.session_state["went"] == "new"
     form = page.session_state["new-form"]
     told = write_tables(form)
     assert not told.faults
     assert told.tables["application"] == {
-        "kind": "scheduling", "log": str(log), "reading": {"unsorted": "sort"},
+        "kind": "scheduling", "log": str(log), "reading": {"duplicate_ids": "renumber"},
     }  # fmt: skip
 
 

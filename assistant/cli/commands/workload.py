@@ -95,7 +95,7 @@ def rules_of(reading: list[str] | None) -> ReadingRules:
     for text in reading or []:
         rule, equals, choice = text.partition("=")
         if not equals:
-            raise SettingsError(f"--reading '{text}' is not of the form unsorted=sort")
+            raise SettingsError(f"--reading '{text}' is not of the form never_ran=keep_zero")
         choices[rule.strip()] = choice.strip()
     return rules_from_texts(choices)
 
