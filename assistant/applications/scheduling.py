@@ -96,6 +96,17 @@ CLASS_WORDS = "no class of jobs waits longer on average than now (5 min are free
 LONGEST_WORDS = "the longest wait is at most 1.5 times as long as now (5 min are free)"
 
 
+def _size_is_missing(workload: Workload) -> str:
+    used = f"its widest job uses {workload.widest_procs:,}"
+    most = workload.recorded_procs_in_use
+    if most is not None:
+        used += f", and up to {most:,} were in use at once"
+    return (
+        f"{workload.name} does not contain the size of its cluster; set procs, in a command with "
+        f"--procs ({used})"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CurrentPolicies:
     """The queue order and backfill policy currently used on the unpartitioned cluster."""
@@ -302,10 +313,7 @@ class Scheduling:
         """The current number of processors of the cluster."""
         procs = self.procs if self.procs is not None else self.workload.max_procs
         if procs is None:
-            raise ApplicationError(
-                f"{self.workload.name} does not contain the size of its cluster; "
-                f"set procs, in a command with --procs (its widest job uses {self.workload.widest_procs})"
-            )
+            raise ApplicationError(_size_is_missing(self.workload))
         return procs
 
     @cached_property

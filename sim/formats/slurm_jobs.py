@@ -28,7 +28,7 @@ from sim.formats.text_files import zone_named
 from sim.model.columns import MOST_COUNT
 from sim.model.errors import TraceError, one_line
 from sim.model.units import format_duration
-from sim.model.workload import ReadingNote, Workload
+from sim.model.workload import ReadingNote, Workload, most_procs_in_use
 
 YEAR_S = 365 * 86_400.0
 """Time limit with which Slurm's backfilling plans where there is none."""
@@ -470,7 +470,7 @@ class _Jobs:
         if max_procs is not None or not held.any():
             return max_procs
         end_s = np.where(self._running, np.inf, self.times.start + self.runtime_s)
-        most = peak(self.times.start[held], end_s[held], procs[held])
+        most = most_procs_in_use(self.times.start[held], end_s[held], procs[held])
         self._note(
             "machine_size",
             1 if most else 0,
@@ -555,18 +555,6 @@ class _Jobs:
     def _refusal(self, where: Rows, name: str, expected: str) -> TraceError:
         line = int(self.rows.line[np.flatnonzero(where)[0]])
         return TraceError(self.rows.path, line=line, field=name, expected=expected)
-
-
-def peak(start_s: FloatColumn, end_s: FloatColumn, procs: NDArray[np.int64]) -> int:
-    """Return the most processors in use at once; at one instant ends come before starts.
-
-    >>> peak(np.array([0.0, 5.0, 10.0]), np.array([10.0, 9.0, 12.0]), np.array([2, 3, 4]))
-    5
-    """
-    moments = np.concatenate([end_s, start_s])
-    change = np.concatenate([-procs, procs])
-    order = np.argsort(moments, kind="stable")  # ends first
-    return int(np.cumsum(change[order]).max(initial=0))
 
 
 def _count(number: int | np.signedinteger[Any], noun: str) -> str:

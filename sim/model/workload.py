@@ -212,6 +212,14 @@ class Workload:
         return int(self.procs.max())
 
     @property
+    def recorded_procs_in_use(self) -> int | None:
+        """Return the most processors that the log records in use at once; None without waits."""
+        if np.isnan(self.logged_wait_s).any():
+            return None
+        start_s = self.submit_s + self.logged_wait_s
+        return most_procs_in_use(start_s, start_s + self.runtime_s, self.procs)
+
+    @property
     def span_s(self) -> float:
         """Return the seconds from the first to the last submission."""
         return float(self.submit_s[-1] - self.submit_s[0])
@@ -279,6 +287,19 @@ class Workload:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+
+def most_procs_in_use(start_s: FloatColumn, end_s: FloatColumn, procs: IntColumn) -> int:
+    """Return the most processors in use at once; at one instant ends come before starts.
+
+    >>> start_s, end_s = np.array([0.0, 5.0, 10.0]), np.array([10.0, 9.0, 12.0])
+    >>> most_procs_in_use(start_s, end_s, np.array([2, 3, 4]))
+    5
+    """
+    moments = np.concatenate([end_s, start_s])
+    change = np.concatenate([-procs, procs])
+    order = np.argsort(moments, kind="stable")  # ends first
+    return int(np.cumsum(change[order]).max(initial=0))
 
 
 def _labels(name: str, values: ArrayLike | None, order: NDArray[np.intp]) -> IntColumn:

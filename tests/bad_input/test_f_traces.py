@@ -30,6 +30,7 @@ LENIENT = ReadingRules(
     unsorted="sort", negative="unknown", duplicate_ids="renumber", extra_columns="drop",
     procs_missing="drop", partial_executions="keep", requested_missing="drop",
 )  # fmt: skip
+STRICT = ReadingRules(unsorted="refuse", negative="refuse", extra_columns="refuse")
 
 
 def row(
@@ -100,7 +101,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("text,words", TEXTS.values(), ids=TEXTS)  # noqa: PT006
 def test_text_that_is_no_log(write: Callable[..., Path], text: str, words: str) -> None:
-    assert words in refused(write(text))
+    assert words in refused(write(text), STRICT)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from sim.api import ReadingRules
 
 RULES = {
     "lublin_256": ReadingRules(machine_size="max_nodes"),
-    "theta_2023": ReadingRules(unsorted="sort"),
-    "wagap-2013": ReadingRules(extra_columns="drop", negative="unknown"),
 }
 """By the name of the log; the others are read by the default rules."""
 

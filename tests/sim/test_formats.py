@@ -58,7 +58,7 @@ def test_tables_are_read_through_the_one_door(tmp_path: Path) -> None:
         assert found.n_jobs == 1
         assert found.tasks is not None
         with pytest.raises(WorkloadError, match="it has no reading rules; leave out unsorted"):
-            load_workload(path, rules=ReadingRules(unsorted="sort"))
+            load_workload(path, rules=ReadingRules(unsorted="refuse"))
         assert load_workload(path, rules=ReadingRules()) == found
 
 

@@ -269,7 +269,7 @@ def test_two_clusters_and_rules_of_other_formats(dump: Dump) -> None:
     with pytest.raises(TraceError, match=r"2 clusters: c \(1\), d \(1\)"):
         read_sacct(path)
     with pytest.raises(WorkloadError, match="its reading rules are never_ran, procs_missing"):
-        load_workload(path, rules=ReadingRules(unsorted="sort"))
+        load_workload(path, rules=ReadingRules(unsorted="refuse"))
 
 
 def test_bytes_that_are_no_utf_8(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sim import Workload, load_workload
+from sim.api import ReadingRules
 from sim.model.errors import TraceError
 from tests.draw import real_logs
 
@@ -38,6 +39,9 @@ def test_real_logs(shared_data: Path, name: str) -> None:
     assert "requested_time" not in noted(workload)
 
 
+STRICT = ReadingRules(unsorted="refuse", extra_columns="refuse")
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
@@ -45,9 +49,9 @@ def test_real_logs(shared_data: Path, name: str) -> None:
         ("wagap-2013", "line 1: 21 fields where SWF has 18"),
     ],
 )
-def test_real_logs_that_need_a_rule(shared_data: Path, name: str, sentence: str) -> None:
+def test_real_logs_that_a_strict_rule_refuses(shared_data: Path, name: str, sentence: str) -> None:
     with pytest.raises(TraceError) as caught:
-        load_workload(shared_data / "swf" / f"{name}.swf.gz")
+        load_workload(shared_data / "swf" / f"{name}.swf.gz", rules=STRICT)
     assert sentence in str(caught.value)
 
 

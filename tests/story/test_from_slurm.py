@@ -100,7 +100,7 @@ def test_another_group_and_no_slurm_conf(site: Path, capsys: pytest.CaptureFixtu
         (("dump.txt", "--output", "slurm.conf"), "must end in .toml"),
         (("dump.txt", "--log", "dump.txt"), "allowed are .jsonl"),
         (("dump.txt", "--tz", "Mars"), "time zone 'Mars' is unknown"),
-        (("dump.txt", "--reading", "unsorted=sort"), "leave out unsorted"),
+        (("dump.txt", "--reading", "unsorted=refuse"), "leave out unsorted"),
     ],
 )
 def test_refusals_write_nothing(

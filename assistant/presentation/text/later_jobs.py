@@ -90,7 +90,7 @@ def _side_effects(mine: Measures, current: Measures) -> tuple[str, ...]:
         return (sentence,)
     return (
         sentence,
-        f"Weighted by processor hours, jobs of the runs wait {_change(weighted / usual)}.",
+        f"Weighted by processor hours, the jobs tuned on wait {_change(weighted / usual)}.",
     )
 
 
@@ -98,6 +98,8 @@ def _without_gain(experiment: Experiment, current: Measures) -> tuple[str, ...]:
     mean_s = _number(current, _MEAN)
     if mean_s is None:
         return ()
+    if mean_s == 0:
+        return ("No job waits under the current configuration, so no other can do better.",)
     nothing = (
         "No tried configuration shortens the mean wait without making a class of jobs wait longer."
     )
@@ -148,7 +150,7 @@ def _cautions(current: Measures) -> tuple[str, ...]:
     is_short = mean_s is not None and mean_s < _SHORT_QUEUE_S
     if mean_s is not None and is_short and later_s is not None and later_s >= _SHORT_QUEUE_S:
         told.append(
-            f"In the jobs of the runs hardly any waits ({spoken(mean_s, 's')} on average), so the "
+            f"Of the jobs tuned on hardly any waits ({spoken(mean_s, 's')} on average), so the "
             "constraints say little: let runs simulate a busier part of the log (train_share)."
         )
     elif mean_s is not None and is_short:
