@@ -188,7 +188,8 @@ class Scheduling:
             raise ApplicationError(
                 f"the widest job of {self.workload.name} needs {self.workload.widest_procs} "
                 f"processors and the cluster has {self.cluster_procs}; set more processors "
-                "with procs, or let such jobs run narrower and longer with too_wide = 'clip'"
+                f"(procs, in a command --procs {self.workload.widest_procs}), or let such jobs run "
+                "narrower and longer (too_wide = 'clip', --too-wide clip)"
             )
         self._check_machines()
         for kind in KINDS:

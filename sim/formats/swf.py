@@ -59,8 +59,9 @@ class ReadingRules:
             the first 18; ``refuse``.
         machine_size: source of the machine size. ``max_procs`` is the header key MaxProcs alone;
             ``max_nodes`` falls back to MaxNodes (right where a node has one processor).
-        wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``note`` or
-            ``refuse``.
+        wider_than_machine: a job is wider than MaxProcs (theta_2023 has some). ``widen`` makes the
+            machine as large as the widest job, unless that is over `MOST_WIDER` times as large;
+            ``note``; ``refuse``.
         encoding: encoding of the file. ``utf-8`` or ``latin-1`` (old headers with accented names).
         time_zone: time zone of local times, such as ``Europe/Paris``; empty reads them as if there
             were no summer time.
@@ -83,7 +84,7 @@ class ReadingRules:
     duplicate_ids: Literal["refuse", "renumber"] = "refuse"
     extra_columns: Literal["drop", "refuse"] = "drop"
     machine_size: Literal["max_procs", "max_nodes"] = "max_procs"
-    wider_than_machine: Literal["note", "refuse"] = "note"
+    wider_than_machine: Literal["widen", "note", "refuse"] = "widen"
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
     time_zone: str = ""
     wait_from: Literal["eligible", "submit"] = "eligible"
@@ -373,6 +374,9 @@ LARGE_MEMORY_BYTES = 2**40
 ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
 """A name of the tz database, such as ``Europe/Paris``."""
 
+MOST_WIDER = (
+    1.1  # A much wider job is rather an error in its row, or MaxProcs counts something else
+)
 MOST_LISTED_VALUES = 4  # of contradictory values, in a note
 
 
@@ -399,7 +403,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         raise TraceError(swf.path, expected=_no_jobs_message(swf, rules, notes))
     table, procs = swf.table[selected], procs[selected]
     max_procs = _machine_size(swf, rules, notes)
-    notes += _notes_about_width(swf, rules, selected, procs, max_procs)
+    max_procs = _as_wide_as_jobs(swf, rules, selected, procs, max_procs, notes)
     requested_s = table[:, _request_column(rules)].copy()
     missing = requested_s <= 0
     requested_s[missing] = table[missing, RUNTIME]
@@ -674,16 +678,17 @@ def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -
     return None
 
 
-def _notes_about_width(
+def _as_wide_as_jobs(
     swf: SwfText,
     rules: ReadingRules,
     selected: Rows,
     procs: NDArray[np.float64],
     max_procs: int | None,
-) -> Iterator[ReadingNote]:
-    wide = procs > (np.inf if max_procs is None else max_procs)
-    if not wide.any():
-        return
+    notes: list[ReadingNote],
+) -> int | None:
+    """Return the machine's size after `wider_than_machine`."""
+    if max_procs is None or not (wide := procs > max_procs).any():
+        return max_procs
     if rules.wider_than_machine == "refuse":
         row = int(np.flatnonzero(selected)[_first(wide)])
         expected = (
@@ -691,8 +696,14 @@ def _notes_about_width(
             "wider_than_machine='note'."
         )
         raise swf.error(row, REQUESTED_PROCS, expected)
-    sentence = f"{wide.sum()} jobs are wider than the header's MaxProcs, {max_procs}; kept."
-    yield ReadingNote("wider_than_machine", int(wide.sum()), sentence)
+    counted, widest = f"{wide.sum()} jobs are wider than the header's MaxProcs", int(procs.max())
+    if rules.wider_than_machine == "widen" and widest <= MOST_WIDER * max_procs:
+        sentence = f"{counted}, {max_procs}; the machine has as many as the widest job, {widest}."
+        max_procs = widest
+    else:
+        sentence = f"{counted}, {max_procs}; kept."
+    notes.append(ReadingNote("wider_than_machine", int(wide.sum()), sentence))
+    return max_procs
 
 
 def _epoch_s(swf: SwfText, first_submit_s: float, notes: list[ReadingNote]) -> float | None:

@@ -134,9 +134,7 @@ def test_a_log_without_a_machine_needs_procs() -> None:
         submit_s=np.zeros(3), runtime_s=np.full(3, 9.0), procs=np.array([3, 3, 1]),
         logged_wait_s=np.array([0.0, 9.0, 5.0]), name="nameless",
     )  # fmt: skip
-    with pytest.raises(
-        ApplicationError, match="uses 3, and up to 4 were in use at once"
-    ):
+    with pytest.raises(ApplicationError, match="uses 3, and up to 4 were in use at once"):
         Scheduling(recorded)
 
 

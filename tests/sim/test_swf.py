@@ -344,6 +344,11 @@ def test_a_unix_start_of_0_is_right_where_submit_times_are_unix_times(log) -> No
 def test_jobs_wider_than_the_machine(log) -> None:  # type: ignore[no-untyped-def]
     path = log(row(1), row(2, procs=65))
     assert noted(read_swf(path)) == {"procs": 1, "wider_than_machine": 1}
+    assert read_swf(path).max_procs == 65
+    assert read_swf(path, ReadingRules(wider_than_machine="note")).max_procs == 64
+    much_wider = read_swf(log(row(1), row(2, procs=71)))
+    assert (much_wider.max_procs, noted(much_wider)["wider_than_machine"]) == (64, 1)
+    path = log(row(1), row(2, procs=65))
     with pytest.raises(TraceError, match=r"line 7: .* is '65'; the job is wider than the machine"):
         read_swf(path, ReadingRules(wider_than_machine="refuse"))
 
