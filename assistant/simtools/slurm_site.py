@@ -239,9 +239,10 @@ def _chosen(groups: tuple[PartitionGroup, ...], partition: str | None) -> Partit
 
 def _found_in_log(workload: Workload, names: tuple[str, ...]) -> str:
     users = len(set(workload.user.tolist()) - {-1})
-    of = f" of {users:,} users" if users else ""
-    parts = f" in {len(names):,} partitions ({_some(names)})" if names else ""
-    return f"{workload.n_jobs:,} jobs{of} over {format_duration(workload.span_s)}{parts}."
+    of = f" of {_count(users, 'user')}" if users else ""
+    parts = f" in {_count(len(names), 'partition')} ({_some(names)})" if names else ""
+    jobs = _count(workload.n_jobs, "job")
+    return f"{jobs}{of} over {format_duration(workload.span_s)}{parts}."
 
 
 def _found_in_conf(conf: SlurmConf, groups: tuple[PartitionGroup, ...]) -> str:
@@ -250,9 +251,10 @@ def _found_in_conf(conf: SlurmConf, groups: tuple[PartitionGroup, ...]) -> str:
     absent = f" ({away:,} more are down or not there yet)" if away else ""
     name = f"cluster '{conf.name}', " if conf.name else ""
     files = f"{len(conf.files):,} files" if len(conf.files) > 1 else conf.files[0].name
+    apart = f" in {len(groups):,} groups without common nodes" if len(groups) > 1 else ""
     return (
-        f"{files}: {name}{len(cpus):,} nodes{absent} with {sum(cpus.values()):,} CPUs, "
-        f"{len(conf.partitions):,} partitions, which share nodes in {len(groups):,} groups."
+        f"{files}: {name}{_count(len(cpus), 'node')}{absent} with "
+        f"{_count(sum(cpus.values()), 'CPU')}, {_count(len(conf.partitions), 'partition')}{apart}."
     )
 
 
@@ -262,9 +264,10 @@ def _group_words(
     done = (
         f", which did {share(group.work_proc_s, total_proc_s)} of the work" if total_proc_s else ""
     )
-    size = f"{group.procs:,} CPUs of {len(group.cpus):,} nodes"
+    size = f"{_count(group.procs, 'CPU')} of {_count(len(group.cpus), 'node')}"
     if len(groups) == 1:
-        return f"All partitions share nodes and are simulated as one queue on {size}."
+        which = "All partitions share nodes and are" if len(group.names) > 1 else "The partition is"
+        return f"{which} simulated as one queue on {size}."
     others = _some([f"{other.names[0]}" for other in groups if other is not group])
     return (
         f"Simulated is one queue on {size}: {_some(group.names)}{done}. The other groups have "
@@ -278,8 +281,8 @@ def _gone_words(workload: Workload, names: tuple[str, ...], gone: list[str]) -> 
         numbers = [names.index(name) for name in gone]
         n_jobs = int(np.isin(workload.partition, numbers).sum())
         yield (
-            f"{n_jobs:,} jobs are left out: slurm.conf does not have their partitions "
-            f"({_some(gone)})."
+            f"{_count(n_jobs, 'job')} left out: slurm.conf does not have the "
+            f"{'partition' if len(gone) == 1 else 'partitions'} {_some(gone)}."
         )
 
 
@@ -343,10 +346,8 @@ def _time_s(conf: SlurmConf, key: str) -> float | None:
 
 def _backfill(conf: SlurmConf) -> tuple[str, str, list[str]]:
     parameters = conf.scheduler_parameters()
-    unknown = [
-        f"SchedulerParameters={name}" for name in parameters if name not in IGNORED_PARAMETERS
-    ]
-    lost = [f"{_some(unknown)}: has no effect here"] if unknown else []
+    unknown = [name for name in parameters if name not in IGNORED_PARAMETERS]
+    lost = [f"SchedulerParameters {_some(unknown)}: no effect here"] if unknown else []
     if conf.settings.get("schedulertype", "sched/backfill") != "sched/backfill":
         return "none", "Backfilling: none (SchedulerType).", lost
     reserve = parameters.get("bf_job_part_count_reserve", "0")
@@ -421,6 +422,10 @@ def read_qos(path: Path) -> tuple[QosEntry, ...]:
         }  # fmt: skip
         entries.append(QosEntry(values.get("name", ""), int(priority), limits))
     return tuple(entries)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _some(names: Collection[str]) -> str:

@@ -23,8 +23,8 @@ UNKNOWN_TIMES = frozenset({b"", b"unknown", b"none", b"n/a", b"invalid", b"nan"}
 _WIDTH = 20  # of 2024-03-31T02:30:00, and one more byte that shows longer texts
 _SEPARATORS = ((4, b"-"), (7, b"-"), (13, b":"), (16, b":"))
 _DIGITS = (0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18)
-_ZERO, _T, _BLANK = ord("0"), ord("T"), ord(" ")
-_MONTH_DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
+_ZERO, _T, _BLANK = np.uint8(ord("0")), ord("T"), ord(" ")
+_MONTH_DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int32)
 _LATEST_UNIX_S = 253_370_764_800  # 1 January 9999, as in `sim.metrics.wall_clock`
 
 QUARTER_S = 900  # Since 1972 wall clocks change only on a quarter of an hour of UTC
@@ -62,8 +62,8 @@ def parse_moments(texts: Sequence[bytes]) -> Moments:
     is_iso = ((chars[:, 10] == _T) | (chars[:, 10] == _BLANK)) & (chars[:, 19] == 0)
     for at, separator in _SEPARATORS:
         is_iso &= chars[:, at] == ord(separator)
-    digits = chars[:, _DIGITS].astype(np.int64) - _ZERO
-    is_iso &= ((digits >= 0) & (digits <= 9)).all(axis=1)
+    digits = chars[:, _DIGITS] - _ZERO  # of uint8: what comes before 0 becomes large
+    is_iso &= (digits <= 9).all(axis=1)
     if is_iso.any():
         seconds[is_iso] = _civil_seconds(digits[is_iso])
         is_local |= is_iso
@@ -74,8 +74,9 @@ def parse_moments(texts: Sequence[bytes]) -> Moments:
     return Moments(seconds, is_local & ~np.isnan(seconds), is_bad)
 
 
-def _civil_seconds(digits: NDArray[np.int64]) -> FloatColumn:
-    """Return seconds since 1970 for the digits of dates and times, int64 [n, 14]; else NaN."""
+def _civil_seconds(texts: NDArray[np.uint8]) -> FloatColumn:
+    """Return seconds since 1970 for the digits of dates and times, uint8 [n, 14]; else NaN."""
+    digits = texts.astype(np.int32)
     year = digits[:, 0] * 1000 + digits[:, 1] * 100 + digits[:, 2] * 10 + digits[:, 3]
     month, day, hour, minute, second = (
         digits[:, at] * 10 + digits[:, at + 1] for at in (4, 6, 8, 10, 12)
@@ -89,7 +90,7 @@ def _civil_seconds(digits: NDArray[np.int64]) -> FloatColumn:
     era, of_era = shifted // 400, shifted % 400
     of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
     days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-    seconds = days * 86_400 + hour * 3600 + minute * 60 + second
+    seconds = days.astype(np.int64) * 86_400 + hour * 3600 + minute * 60 + second
     return np.where(in_range, seconds.astype(np.float64), np.nan)
 
 

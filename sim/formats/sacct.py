@@ -11,7 +11,7 @@ counted in a note of the workload.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,10 @@ _NARROW: Mapping[str, type[np.signedinteger]] = {
     "account": np.int32, "qos": np.int32, "partition": np.int32, "cluster": np.int32,
 }  # fmt: skip
 _ROWS_TO_DETECT, _BYTES_TO_DETECT = 50, 65_536
+_MOST_DIGITS = 15
 _PLAIN_ID = re.compile(rb"\d{1,15}")
+_PLAIN_IDS = re.compile(rb"\d++(?:\n\d++)*+")
+_JOBS = re.compile(rb"\d[\d_]*+(?:\n\d[\d_]*+)*+")  # ids, none of them a step's
 _NUMBER = re.compile(rb"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)")
 _MEMORY = re.compile(rb"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)", re.IGNORECASE)
 _TRES = re.compile(rb"([^=,]+)=([^,]*)")
@@ -119,7 +122,7 @@ class _Numbers(dict[bytes, float]):
         return number
 
     def of(self, texts: Sequence[bytes]) -> FloatColumn:
-        return np.array([self[text] for text in texts], dtype=np.float64)
+        return np.fromiter(map(self.__getitem__, texts), np.float64, len(texts))
 
 
 class _Names(dict[bytes, int]):
@@ -130,7 +133,7 @@ class _Names(dict[bytes, int]):
         return number
 
     def of(self, texts: Sequence[bytes]) -> IntColumn:
-        return np.array([self[text] for text in texts], dtype=np.int64)
+        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
 
     def sorted(self, column: IntColumn) -> tuple[IntColumn, tuple[str, ...]]:
         """Return the column numbered by the sorted texts, with -1 for empty ones, and these."""
@@ -191,7 +194,8 @@ class _RowReader:
                 ("mem", lambda text: _tres(text, b"mem", bytes_=True)),
             )
         }  # fmt: skip
-        self.memory: dict[bytes, tuple[float, bytes]] = {}
+        self.memory = _Names()
+        self.amounts: list[tuple[float, bytes]] = []  # of the texts of the memory
 
     def read(self, number: int, block: bytes) -> None:
         """Parse a block of whole lines, of which the first has this number."""
@@ -243,6 +247,8 @@ class _RowReader:
     def _without_steps(self) -> None:
         """Leave out the rows of steps, of repeated headers, and those without a job id."""
         ids = self.columns[self.layout.at("jobid", "jobidraw") or 0]
+        if _JOBS.fullmatch(b"\n".join(ids)):
+            return
         is_job = [job[:1].isdigit() and b"." not in job for job in ids]
         if all(is_job):
             return
@@ -311,7 +317,7 @@ class _RowReader:
 
     def _parsed(self) -> Part:
         n, caches = len(self.numbers), self.caches
-        unknown, none = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
+        none = np.zeros(n, dtype=np.int64)
         part: Part = {
             "line": self.numbers, "job": self._jobs(),
         }  # fmt: skip
@@ -324,41 +330,60 @@ class _RowReader:
             texts = self._texts(*(("account", "group") if name == "account" else (name,)))
             part[name] = texts_of.of([b""] * n if texts is None else texts)
 
-        def numbers(cache: str, *fields: str) -> FloatColumn:
-            texts = self._texts(*fields)
-            return unknown if texts is None else caches[cache].of(texts)
-
-        part["elapsed_s"] = _first(numbers("seconds", "elapsedraw"), numbers("elapsed", "elapsed"))
-        part["limit_s"] = _first(numbers("limit", "timelimit"), numbers("limitraw", "timelimitraw"))
-        by_count, by_tres = numbers("count", "ncpus", "alloccpus"), numbers("cpu", "alloctres")
-        requested = _first(numbers("count", "reqcpus"), numbers("cpu", "reqtres"))
-        part["allocated"] = _counts(_first(by_count, by_tres))
-        part["requested"] = _counts(requested)
-        gpus = _first(numbers("gpu", "alloctres"), numbers("gpu", "reqtres"))
-        part["gpus"] = _counts(gpus)
+        part["elapsed_s"] = self._first(("seconds", "elapsedraw"), ("elapsed", "elapsed"))
+        part["limit_s"] = self._first(("limit", "timelimit"), ("limitraw", "timelimitraw"))
+        part["allocated"] = _counts(
+            self._first(("count", "ncpus", "alloccpus"), ("cpu", "alloctres"))
+        )
+        part["requested"] = _counts(self._first(("count", "reqcpus"), ("cpu", "reqtres")))
+        part["gpus"] = _counts(self._first(("gpu", "alloctres"), ("gpu", "reqtres")))
         states = self._texts("state")
         part["status"] = none - 1 if states is None else caches["state"].of(states)
         ids = self._texts("jobid")
-        part["unplaced"] = self._unplaced()
+        part["unplaced"] = self._unplaced(part["elapsed_s"])
         part["pending_tasks"] = (
             none
-            if ids is None
+            if ids is None or b"[" not in b"".join(ids)
             else caches["tasks"].of([text if b"[" in text else b"" for text in ids])
         )
-        part["mem_bytes"] = self._mem_bytes(part, numbers("count", "nnodes", "allocnodes"))
+        part["mem_bytes"] = self._first(("mem", "reqtres"), begin=self._requested_bytes(part))
         return part
 
-    def _unplaced(self) -> Rows:
-        """Return which rows have no nodes: NodeList says so, or else AllocTRES is empty."""
-        nodes, tres = self._texts("nodelist"), self._texts("alloctres")
-        if nodes is not None:
-            return np.array([text == b"None assigned" for text in nodes], dtype=np.bool_)
-        if tres is not None:
-            return np.array([not text for text in tres], dtype=np.bool_)
-        return np.zeros(len(self.numbers), dtype=np.bool_)
+    def _first(self, *ways: tuple[str, ...], begin: FloatColumn | None = None) -> FloatColumn:
+        """Return numbers of the first of several fields that tells one; NaN where none does.
+
+        Each way is the name of a cache and then of fields, of which the dump's first one counts.
+        """
+        column = np.full(len(self.numbers), np.nan) if begin is None else begin
+        for cache, *fields in ways:
+            texts = self._texts(*fields)
+            missing = np.isnan(column)
+            if texts is None or not missing.any():
+                continue
+            if missing.all():
+                column = self.caches[cache].of(texts)
+            else:
+                rows = np.flatnonzero(missing)
+                column[rows] = self.caches[cache].of([texts[row] for row in rows.tolist()])
+        return column
+
+    def _unplaced(self, elapsed_s: FloatColumn) -> Rows:
+        """Return which rows that did not run have no nodes, by NodeList, or else by AllocTRES."""
+        texts, none = self._texts("nodelist"), b"None assigned"
+        if texts is None:
+            texts, none = self._texts("alloctres"), b""
+        unplaced = np.zeros(len(elapsed_s), dtype=np.bool_)
+        if texts is not None:
+            rows = np.flatnonzero(~(elapsed_s > 0))
+            unplaced[rows] = [texts[row] == none for row in rows.tolist()]
+        return unplaced
 
     def _jobs(self) -> IntColumn:
         texts = self._texts("jobidraw", "jobid") or []
+        if max(map(len, texts), default=0) <= _MOST_DIGITS and _PLAIN_IDS.fullmatch(
+            b"\n".join(texts)
+        ):
+            return np.fromiter(map(int, texts), np.int64, len(texts))
         fallback = self._texts("jobid") or texts
         plain = [
             int(text) if _PLAIN_ID.fullmatch(text) else -1 - self.ids[text or other]
@@ -366,38 +391,23 @@ class _RowReader:
         ]
         return np.array(plain, dtype=np.int64)
 
-    def _mem_bytes(self, part: Part, nodes: FloatColumn) -> FloatColumn:
-        """Return the requested memory of whole jobs; ReqMem is per CPU, node or job by suffix."""
-        n = len(self.numbers)
+    def _requested_bytes(self, part: Part) -> FloatColumn:
+        """Return ReqMem of whole jobs, which is per CPU, node or job by its suffix; NaN if none."""
         texts = self._texts("reqmem")
-        of_tres = self._texts("reqtres")
-        tres = np.full(n, np.nan) if of_tres is None else self.caches["mem"].of(of_tres)
         if texts is None:
-            return tres
-        pairs = [self.memory.get(text) or self._memory(text) for text in texts]
-        amount = np.array([pair[0] for pair in pairs], dtype=np.float64)
-        suffix = np.array([pair[1] for pair in pairs], dtype="S1")
+            return np.full(len(self.numbers), np.nan)
+        place = self.memory.of(texts)
+        self.amounts += [_memory(text) for text in islice(self.memory, len(self.amounts), None)]
+        amounts = np.array(self.amounts, dtype=[("bytes", "f8"), ("suffix", "S1")])[place]
+        nodes = self._first(("count", "nnodes", "allocnodes"))
         cpus = np.maximum(part["requested"], 1)
-        factor = np.where(suffix == b"c", cpus, np.where(suffix == b"n", nodes, 1.0))
-        return _first(amount * factor, tres)
-
-    def _memory(self, text: bytes) -> tuple[float, bytes]:
-        match = _MEMORY.fullmatch(text)
-        amount = np.nan if match is None else _amount(match[1], match[2].upper() or b"M")
-        if len(self.memory) >= 100_000:
-            self.memory.clear()
-        pair = (amount or np.nan, b"" if match is None else match[3].lower())
-        self.memory[text] = pair
-        return pair
+        per_cpu, per_node = amounts["suffix"] == b"c", amounts["suffix"] == b"n"
+        return amounts["bytes"] * np.where(per_cpu, cpus, np.where(per_node, nodes, 1.0))
 
 
 def _joined(parts: list[Part]) -> Part:
     """Join columns one by one, so that each is in memory only once; the parts are used up."""
     return {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
-
-
-def _first(column: FloatColumn, other: FloatColumn) -> FloatColumn:
-    return np.where(np.isnan(column), other, column)
 
 
 def _counts(column: FloatColumn) -> IntColumn:
@@ -410,6 +420,14 @@ def _whole(text: bytes) -> float:
     if match is None:
         return np.nan
     return float(round(float(match[1]) * 1000 ** _UNITS[match[2]]))
+
+
+def _memory(text: bytes) -> tuple[float, bytes]:
+    """Return the bytes of a ReqMem, NaN if unknown, and of what they are: b"c", b"n" or b""."""
+    match = _MEMORY.fullmatch(text)
+    if match is None:
+        return np.nan, b""
+    return _amount(match[1], match[2].upper() or b"M") or np.nan, match[3].lower()
 
 
 def _amount(number: bytes, unit: bytes) -> float:

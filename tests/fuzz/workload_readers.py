@@ -95,6 +95,9 @@ SACCT = (
     b"2024-03-01T11:05:00|01:00:00|0:0|NODE_FAIL|2|8|6|16G||cpu=6,mem=16G|cpu=8|02:00:00|n[1-2]|r\n"
     b"1|1|c|p|acc|g|5|u|9|2024-03-01T10:00:00|2024-03-01T10:00:00|2024-03-01T12:05:00|"
     b"2024-03-01T13:05:00|01:00:00|0:0|COMPLETED|2|8|6|16G||cpu=6|cpu=8|02:00:00|n[1-2]|r|s\n",
+    b"Comment|ElapsedRaw|JobID|JobName|NCPUS|Start|State|Submit|SubmitLine|User|WorkDir\n"
+    b"|90|2|a|b|4|1709287260|COMPLETED|1709287200|sbatch -J a|b x|ann|/home\n"
+    b"y|z|90|3|c|4|1709287260|CANCELLED by 7|1709287200|cat x | grep | wc|ann|/home\n",
 )
 SACCT_WORDS = (
     b"|", b"JobID", b"Unknown", b"None", b"UNLIMITED", b"Partition_Limit", b"RUNNING", b"PENDING",

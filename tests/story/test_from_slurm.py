@@ -55,23 +55,29 @@ def test_a_dump_and_slurm_conf_become_a_sweep(
     for sentence in (
         "Simulated is one queue on 64 CPUs of 4 nodes: batch, long, which did",
         "(--partition gpu takes that of it): gpu",
-        "5 jobs are left out: slurm.conf does not have their partitions (old)",
+        "5 jobs left out: slurm.conf does not have the partition old",
         "Order: multifactor priority (age_weight 1000, size_weight 0, fairshare_weight 5000, half",
         "half_life 14 d 00 h)",
         "Backfilling: conservative",
         "1 row of job steps; left out",
         "request is the MaxTime of the partition",
-        "SchedulerParameters=defer: has no effect here",
+        "SchedulerParameters defer: no effect here",
         "PriorityTier (batch 1, long 2): the partitions of the group wait in one queue",
         "PriorityWeightQOS=70: a sweep knows no priorities of QoS",
         "PreemptMode=REQUEUE: running jobs are not preempted",
         "allowqos of long",
         "QoS high: priority 50 (copperline simulate --qos 0=50), MaxJobsPU 3",
-        "Next: copperline sweep sweep.toml",
+        "  copperline sweep sweep.toml",
     ):
         assert sentence in said, sentence
+    backtest = said.partition("  copperline simulate ")[2].partition("\n")[0]
+    assert command(["simulate", *backtest.split()]) == 0
+    assert "the recorded one" in capsys.readouterr().out
     sweep = build_sweep(check_settings(read_settings(site / "sweep.toml"), "sweep.toml"))
-    assert dict(sweep.application.baseline)
+    assert dict(sweep.application.baseline)["order"] == "multifactor"
+    assert 'backfill = "conservative"' in (site / "sweep.toml").read_text()
+    opened = {"order", "lane_max_requested_s", "lane_max_procs"}
+    assert set(sweep.application.space.names) == opened
     log = load_workload(site / "sweep.swf.gz")
     assert log.max_procs == 64
     assert log.n_jobs == 4 + 5 + 21
@@ -83,7 +89,7 @@ def test_another_group_and_no_slurm_conf(site: Path, capsys: pytest.CaptureFixtu
                "--output", "gpu.toml", "--log", "gpu.swf") == 0  # fmt: skip
     said = json.loads(capsys.readouterr().out)
     assert said["written"] == ["gpu.swf", "gpu.toml"]
-    assert said["next"] == "copperline sweep gpu.toml"
+    assert said["next"][1] == "copperline sweep gpu.toml"
     assert load_workload(site / "gpu.swf").n_jobs == 5
     assert run("dump.txt", "--output", "all.toml") == 0
     assert "as slurm.conf is not known" in capsys.readouterr().out

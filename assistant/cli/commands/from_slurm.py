@@ -101,18 +101,33 @@ def from_slurm(
         except BaseException:
             target.unlink(missing_ok=True)
             raise
-    command = f"copperline sweep {shlex.quote(str(output))}"
+    commands = [_backtest(study, target), f"copperline sweep {shlex.quote(str(output))}"]
     notes = [note.sentence for note in study.workload.notes]
     if as_json:
         print_json({
-            "written": [str(target), str(output)], "next": command, "found": list(study.found),
+            "written": [str(target), str(output)], "next": commands, "found": list(study.found),
             "decided": list(study.decided), "read": notes, "not_simulated": list(study.missing),
         })  # fmt: skip
         return 0
     _print(study, notes)
     OUT.print(f"Wrote {target} and {output}.", markup=False, soft_wrap=True)
-    OUT.print(f"Next: {command}", markup=False, soft_wrap=True)
+    OUT.print("Next, how far simulated waits agree with the recorded ones, and what is better:")
+    for command in commands:
+        OUT.print(f"  {command}", markup=False, soft_wrap=True)
     return 0
+
+
+def _backtest(study: SlurmStudy, target: Path) -> str:
+    """Return the command that simulates the current configuration, beside the recorded waits."""
+    application = study.application
+    parts = ["copperline", "simulate", str(target)]
+    for name, value in application.get("baseline", {}).items():
+        parts += [f"--{name}", value]
+    for name, value in application.get("options", {}).items():
+        parts += ["--option", f"{name}={value:g}"]
+    if "too_wide" in application:
+        parts += ["--too-wide", application["too_wide"]]
+    return shlex.join([*parts, "--backtest"])
 
 
 def _check(output: Path, target: Path) -> None:
