@@ -166,8 +166,9 @@ def slurm_study(
             f"One queue, first come, first served, with EASY backfilling, on "
             f"{workload.max_procs:,} processors, as slurm.conf is not known (--conf)."
         )
-        application = {} if workload.max_procs is None else {"procs": workload.max_procs}
-        application["preset"] = LOG_PRESET
+        application: dict[str, Any] = {"preset": LOG_PRESET}
+        if workload.max_procs is not None:
+            application["procs"] = workload.max_procs
         return SlurmStudy(workload, application, tuple(found), (queue, _QUESTION), ())
     groups = groups_of(conf, everything, names)
     found.append(_found_in_conf(conf, groups))
