@@ -165,21 +165,63 @@ def report(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Path of the HTML report.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Path of the report: .html, or .pdf (package copperline[pdf]).",
+            show_default=False,
+        ),
+    ] = None,
+    slurm_conf: Annotated[
+        bool,
+        typer.Option(
+            "--slurm-conf",
+            help="Print the changed lines of slurm.conf instead, or write them to --out.",
+        ),
+    ] = False,
+    run: Annotated[
+        int | None,
+        typer.Option(
+            help="Run whose configuration --slurm-conf writes; the best one if none is named.",
+            show_default=False,
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
     """Write the report of an experiment, or compare several."""
+    if run is not None and not slurm_conf:
+        raise SettingsError("--run names the configuration of --slurm-conf; add --slurm-conf")
     if experiment is not None and len(experiment) > 1:
+        if slurm_conf:
+            raise SettingsError("--slurm-conf writes the lines of one experiment; name only one")
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)
+    if slurm_conf:
+        return _slurm_conf(session.experiment, run, out, as_json)
     data = collect(session.experiment, session.events(), state=stored_state(session, store))
     written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
     if as_json:
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
+    return 0
+
+
+def _slurm_conf(experiment: Experiment, run: int | None, out: Path | None, as_json: bool) -> int:
+    """Print the changed lines of slurm.conf, or write them to a file."""
+    from assistant.config.snapshot import rebuild
+    from assistant.simtools.slurm_conf import slurm_conf
+
+    text = slurm_conf(rebuild(experiment.opened), experiment, run)
+    written = None if out is None else write_page(text, out)
+    if as_json:
+        report = None if written is None else str(written)
+        print_json({"experiment": experiment.opened.experiment_id, "conf": text, "report": report})
+    elif written is None:
+        OUT.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+    else:
+        OUT.print(f"Lines of slurm.conf: {written}", soft_wrap=True)
     return 0
 
 
