@@ -364,7 +364,7 @@ def _not_modelled(application: Scheduling) -> Sequence[str]:
         "Preemption (PreemptType) and suspended jobs.",
         (
             "The main scheduler's own passes (sched_interval, default_queue_depth), and other "
-            "factors of priority (PriorityWeightTRES, PriorityWeightAssoc, PrioritySiteFactor, nice)."
+            "factors of priority (PriorityWeightTRES, PriorityWeightAssoc, PrioritySiteFactor)."
         ),
         "Users who change their requests or their partition because of the new rules.",
     )

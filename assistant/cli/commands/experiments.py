@@ -42,9 +42,16 @@ from assistant.cli.experiment_view import (
     summary,
     warning_object,
 )
+from assistant.config.snapshot import rebuild, stored_sweep_file
 from assistant.core.codec import encode_event, event_tag
 from assistant.core.commands import StopRun
-from assistant.core.errors import CodecError, DamagedEventError, SettingsError
+from assistant.core.errors import (
+    CodecError,
+    DamagedEventError,
+    NameTakenError,
+    SettingsError,
+    StoreError,
+)
 from assistant.core.events import ExperimentFinished
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
@@ -52,10 +59,15 @@ from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
 from assistant.presentation.report.data import collect
+from assistant.presentation.report.forms import (
+    ReportContent,
+    form_of,
+    read_bundle,
+    write_form,
+)
 from assistant.presentation.report.html import (
     render_comparison_report,
     write_page,
-    write_report,
 )
 from assistant.presentation.tables.experiment_comparison import compare_experiments
 from assistant.presentation.tables.experiment_summary import gain_words
@@ -168,7 +180,8 @@ def report(
         Path | None,
         typer.Option(
             "--out",
-            help="Path of the report: .html, or .pdf (package copperline[pdf]).",
+            help="Path of the report; its ending chooses the form: .html, .md (with a folder of "
+            "charts), .pdf (needs copperline[pdf]), or .zip (all data, for copperline import).",
             show_default=False,
         ),
     ] = None,
@@ -199,8 +212,12 @@ def report(
     session = stored_session(experiment[0] if experiment else "latest", store)
     if slurm_conf:
         return _slurm_conf(session.experiment, run, out, as_json)
-    data = collect(session.experiment, session.events(), state=stored_state(session, store))
-    written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
+    path = out or Path("copperline-out") / f"{session.id}.html"
+    form_of(path)
+    events = session.events()
+    data = collect(session.experiment, events, state=stored_state(session, store))
+    sweep_file = stored_sweep_file(session.experiment.opened)
+    written = write_form(ReportContent(data, session.experiment, events, sweep_file), path)
     if as_json:
         print_json(summary(session.experiment, data, written))
     else:
@@ -208,9 +225,32 @@ def report(
     return 0
 
 
+def import_bundle(
+    file: Annotated[
+        Path, typer.Argument(help="A bundle made by copperline report --out FILE.zip.")
+    ],
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Add the experiment of a bundle to the store, with every event as it was."""
+    name, events = read_bundle(file)
+    path = store_path(store)
+    try:
+        open_store(path).append(name, 0, events)
+    except NameTakenError as error:
+        raise StoreError(
+            f"the store '{path}' has an experiment '{name}' already; import it into another one "
+            "(--store), or remove that one first (copperline delete --purge)"
+        ) from error
+    if as_json:
+        print_json({"experiment": name, "events": len(events)})
+    else:
+        OUT.print(f"Imported {name}: {len(events)} events.", soft_wrap=True)
+    return 0
+
+
 def _slurm_conf(experiment: Experiment, run: int | None, out: Path | None, as_json: bool) -> int:
     """Print the changed lines of slurm.conf, or write them to a file."""
-    from assistant.config.snapshot import rebuild
     from assistant.simtools.slurm_conf import slurm_conf
 
     text = slurm_conf(rebuild(experiment.opened), experiment, run)
