@@ -7,7 +7,7 @@ refused: an approximation of it was not measured. Settings are those of slurm.co
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assistant.applications.scheduling import RECORDED_WAITS, Scheduling
@@ -159,16 +159,21 @@ def _not_in_slurm(
     """Return why Slurm cannot be set up so, and what comes nearest; empty if it can."""
     new = application.variation.run_settings(values)
     old = application.variation.run_settings(before)
-    if new.order not in ("fcfs", "multifactor"):
+    if new.order not in _ORDERS:
         nearest = _NEAREST_ORDER.get(new.order, _BY_AGE_AND_LANE)
         return (
             f"orders the queue by {new.order}, which Slurm does not have; nearest is {nearest}, "
             "which was not measured"
         )
-    if new.backfill not in ("none", "easy", "depth", "conservative", "slurm"):
+    if new.backfill not in _BACKFILLS:
         return (
             f"backfills by {new.backfill}, which Slurm does not have; nearest is "
             f"{_NEAREST_BACKFILL}, which was not measured"
+        )
+    if not _of(new, "backfill").get("depth", 1):
+        return (
+            "backfills without any reservation (depth 0), where Slurm reserves for all jobs; "
+            f"nearest is {_NEAREST_BACKFILL}, which was not measured"
         )
     if new.procs != old.procs:
         return (
@@ -200,9 +205,9 @@ def _sections(
     new = application.variation.run_settings(values)
     old = application.variation.run_settings(before)
     if (new.order, _of(new, "order")) != (old.order, _of(old, "order")):
-        yield _priority(new)
+        yield _ORDERS[new.order](new)
     if (new.backfill, _of(new, "backfill")) != (old.backfill, _of(old, "backfill")):
-        yield _backfill(new)
+        yield _BACKFILLS[new.backfill](new)
     if (new.overrun, new.grace_s) != (old.overrun, old.grace_s):
         yield _overrun(new)
     lanes = ("lane_max_requested_s", "lane_max_procs")
@@ -222,9 +227,11 @@ def _of(policies: RunPolicies, kind: Kind) -> dict[str, float]:
     }
 
 
-def _priority(new: RunPolicies) -> ConfSection:
-    if new.order == "fcfs":
-        return ConfSection(("Order: first come, first served.",), ("PriorityType=priority/basic",))
+def _first_come(_: RunPolicies) -> ConfSection:
+    return ConfSection(("Order: first come, first served.",), ("PriorityType=priority/basic",))
+
+
+def _multifactor(new: RunPolicies) -> ConfSection:
     options = _of(new, "order")
     lines = ["PriorityType=priority/multifactor"]
     lines += [f"{setting}={round(options[name])}" for name, setting in _WEIGHTS.items()]
@@ -240,38 +247,55 @@ def _priority(new: RunPolicies) -> ConfSection:
     return ConfSection(tuple(notes), tuple(lines))
 
 
-def _backfill(new: RunPolicies) -> ConfSection:
-    if new.backfill == "none":
-        note = "No backfilling: a job that waits blocks those behind it."
-        return ConfSection((note,), ("SchedulerType=sched/builtin",))
-    parameters: dict[str, int] = {}
-    notes = [
-        "Backfilling. Merge SchedulerParameters with yours: Slurm reads the last such line only."
-    ]
-    if new.backfill == "slurm":
-        options = _of(new, "backfill")
-        parameters = {
+_ORDERS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
+    "fcfs": _first_come,
+    "multifactor": _multifactor,
+}
+"""The orders that Slurm has, with the function that writes their lines."""
+
+
+def _builtin(_: RunPolicies) -> ConfSection:
+    note = "No backfilling: a job that waits blocks those behind it."
+    return ConfSection((note,), ("SchedulerType=sched/builtin",))
+
+
+def _reserving(n_jobs: int) -> ConfSection:
+    return _planned(
+        {"bf_job_part_count_reserve": n_jobs},
+        "Simulated was a plan at every event, for all waiting jobs. Slurm plans every "
+        "bf_interval, for bf_max_job_test jobs and bf_window minutes ahead.",
+    )
+
+
+def _slurm_backfill(new: RunPolicies) -> ConfSection:
+    options = _of(new, "backfill")
+    return _planned(
+        {
             "bf_interval": max(1, round(options["bf_interval_s"])),
             "bf_max_job_test": round(options["bf_max_job_test"]),
             "bf_window": math.ceil(options["bf_window_s"] / 60),
             "bf_resolution": max(1, round(options["bf_resolution_s"])),
             "bf_job_part_count_reserve": round(options["bf_reserve"]),
-        }
-        notes.append("bf_window is in minutes, and should reach the longest MaxTime.")
-    else:
-        reserved = {"easy": 1, "conservative": 0}
-        depth = reserved.get(new.backfill)
-        parameters["bf_job_part_count_reserve"] = (
-            round(_of(new, "backfill")["depth"]) if depth is None else depth
-        )
-        notes.append(
-            "Simulated was a plan at every event, for all waiting jobs. Slurm plans every "
-            "bf_interval, for bf_max_job_test jobs and bf_window minutes ahead."
-        )
-    text = ",".join(f"{name}={value}" for name, value in parameters.items())
-    return ConfSection(
-        tuple(notes), ("SchedulerType=sched/backfill", f"SchedulerParameters={text}")
+        },
+        "bf_window is in minutes, and should reach the longest MaxTime.",
     )
+
+
+def _planned(parameters: Mapping[str, int], note: str) -> ConfSection:
+    merge = "Backfilling. Merge SchedulerParameters with yours: Slurm reads the last such line."
+    text = ",".join(f"{name}={value}" for name, value in parameters.items())
+    lines = ("SchedulerType=sched/backfill", f"SchedulerParameters={text}")
+    return ConfSection((merge, note), lines)
+
+
+_BACKFILLS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
+    "none": _builtin,
+    "easy": lambda _: _reserving(1),
+    "depth": lambda new: _reserving(round(_of(new, "backfill")["depth"])),
+    "conservative": lambda _: _reserving(0),
+    "slurm": _slurm_backfill,
+}
+"""The rules that Slurm has, with the function that writes their lines; 0 reserved jobs are all."""
 
 
 def _overrun(new: RunPolicies) -> ConfSection:

@@ -104,6 +104,10 @@ def test_the_window_is_in_whole_minutes_and_a_resolution_in_seconds() -> None:
     [
         ("none", ["SchedulerType=sched/builtin"]),
         (
+            "depth",
+            ["SchedulerType=sched/backfill", "SchedulerParameters=bf_job_part_count_reserve=4"],
+        ),
+        (
             "conservative",
             ["SchedulerType=sched/backfill", "SchedulerParameters=bf_job_part_count_reserve=0"],
         ),
@@ -129,6 +133,13 @@ def test_an_order_that_slurm_lacks_is_refused_with_the_nearest_and_the_best_that
     tried = swept(both, {"order": "saf"}, {"backfill": "easy"})
     with pytest.raises(SettingsError, match=r"Slurm can express is run 3 .* add --run 3"):
         slurm_conf(both, tried, run_id=2)
+
+
+def test_backfilling_without_a_reservation_is_not_that_of_slurm_with_0() -> None:
+    application = scheduling({"backfill": ("easy", "depth"), "depth": (0, 4)})
+    tried = swept(application, {"backfill": "depth", "depth": 0})
+    with pytest.raises(SettingsError, match="without any reservation"):
+        slurm_conf(application, tried, run_id=2)
 
 
 def test_what_is_no_scheduler_or_no_change_is_refused() -> None:

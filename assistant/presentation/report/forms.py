@@ -10,6 +10,7 @@ import io
 import json
 import platform
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -305,7 +306,7 @@ def read_bundle(path: Path) -> tuple[str, tuple[Event, ...]]:
         raise SettingsError(f"the bundle '{path}' cannot be read: {error.strerror}") from error
     except (
         zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError,
-        RuntimeError, NotImplementedError, RecursionError,
+        RuntimeError, NotImplementedError, RecursionError, EOFError, struct.error,
     ) as error:  # fmt: skip
         raise SettingsError(
             f"'{path}' is no bundle of copperline report --out FILE.zip: {error}"
