@@ -123,6 +123,14 @@ def test_a_damaged_or_foreign_file_is_no_bundle(content: ReportContent, tmp_path
     def altered(files: dict[str, bytes]) -> None:
         files[EVENTS] = files[EVENTS].replace(b"bowl", b"bowk")
 
+    def without_an_event(files: dict[str, bytes]) -> None:
+        first, _, *more = files[EVENTS].splitlines(keepends=True)
+        files[EVENTS] = b"".join((first, *more))
+        manifest = json.loads(files[MANIFEST])
+        manifest["files"][EVENTS]["sha256"] = hashlib.sha256(files[EVENTS]).hexdigest()
+        files[MANIFEST] = json.dumps(manifest).encode()
+
+    refused(repacked(whole, without_an_event), "cannot be imported")
     refused(repacked(whole, altered), "'events.jsonl' is not as it was written")
     refused(repacked(whole, lambda files: files.update({MANIFEST: b"[1]"})), "is no bundle")
     refused(repacked(whole, lambda files: files.pop(EVENTS) and None), "is no bundle")

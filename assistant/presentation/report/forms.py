@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from assistant.core.codec import decode_event, encode_event
-from assistant.core.errors import CodecError, SettingsError, StoreError
+from assistant.core.errors import AssistantError, CodecError, SettingsError, StoreError
 from assistant.core.events import Event, ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.files import write_atomically
@@ -40,6 +40,7 @@ from assistant.presentation.report.html import (
 )
 from assistant.presentation.tables.runs import run_rows, runs_frame, write_runs_csv
 from assistant.presentation.text.number_format import moment, number
+from strategies import StrategyError
 
 MANIFEST: Final = "manifest.json"
 EVENTS: Final = "events.jsonl"
@@ -323,7 +324,10 @@ def read_bundle(path: Path) -> tuple[str, tuple[Event, ...]]:
     opened = events[0] if events else None
     if not isinstance(opened, ExperimentOpened) or opened.experiment_id != experiment_id:
         raise SettingsError(f"the bundle '{path}' has no event log of '{experiment_id}'")
-    Experiment.replay(events)
+    try:
+        Experiment.replay(events)
+    except (AssistantError, StrategyError) as error:
+        raise SettingsError(f"the bundle '{path}' cannot be imported: {error}") from error
     return experiment_id, events
 
 
