@@ -73,6 +73,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Estimate the effect of each parameter on the measured value, with intervals and tests.",
     ),
     "report": ("experiments:report", "Write the report of an experiment, or compare several."),
+    "import": (
+        "experiments:import_bundle",
+        "Add the experiment of a bundle to the store, with every event as it was.",
+    ),
     "events": (
         "experiments:print_events",
         "Print the event log: every decision, run, warning and answer.",

@@ -15,7 +15,13 @@ from typing import Any
 
 from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST
 from assistant.applications.scheduling_futures import FUTURES_DIGEST
-from assistant.config.sweep_file import FILES_NAMED, BuiltSweep, build_sweep, check_settings
+from assistant.config.sweep_file import (
+    FILES_NAMED,
+    BuiltSweep,
+    build_sweep,
+    check_settings,
+    toml_text,
+)
 from assistant.core.errors import SettingsError
 from assistant.core.events import ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
@@ -237,6 +243,14 @@ def _drawn_from(facts: Iterable[Fact]) -> str | None:
     """Return the digest of the model that an experiment draws from; None if it has none."""
     labels = (FUTURES_DIGEST, STATISTICS_DIGEST)
     return next((fact.text for fact in facts if fact.label in labels), None)
+
+
+def stored_sweep_file(opened: ExperimentOpened) -> str:
+    """Return the settings of an experiment as the text of a sweep file; empty without settings."""
+    if not opened.recipe:
+        return ""
+    tables = {k: v for k, v in opened.recipe.items() if not (k in ("run", "results") and v == [])}
+    return toml_text({**tables, "name": opened.name})
 
 
 def job_log(opened: ExperimentOpened) -> str | None:

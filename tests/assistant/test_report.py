@@ -10,13 +10,14 @@ import pytest
 
 from agents import Follower
 from assistant import Constraint, Fact, Measure, Objective, SingleMeasure, Sla, open_session
+from assistant.applications.function import Function
 from assistant.core.errors import RunError, StoreError
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.report import html
 from assistant.presentation.report.data import ReportData, collect
 from assistant.presentation.report.html import render_html, write_report
 from assistant.store.event_store import MemoryStore
-from strategies import Level
+from strategies import Level, Parameter, ParameterSpace
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 
 
@@ -94,6 +95,38 @@ def test_effects_are_those_of_least_squares_and_unknown_stays_unknown() -> None:
     (figure, _) = data.effects.figures
     assert [(change.level, change.change) for change in figure.levels] == [("0", 2), ("2", -2)]
     assert "mode: a single level has runs" in render_html(data)
+
+
+def test_the_first_page_says_who_gains_and_the_appendix_has_the_rest() -> None:
+    def scheduled(x: int) -> Mapping[str, Measure]:
+        is_short = x == 2
+        return {
+            "mean_wait_s": 60.0 if is_short else 120.0,
+            "short_jobs_mean_wait_s": 30.0 if is_short else 120.0,
+            "long_jobs_mean_wait_s": 180.0 if is_short else 120.0,
+            "wide_jobs_mean_wait_s": None,
+        }
+
+    queue = Function(
+        scheduled,
+        ParameterSpace((Parameter("x", (0, 2)),)),
+        Objective(SingleMeasure("mean_wait_s"), unit="s"),
+        {"x": 0},
+    )
+    session = open_session(queue, store=MemoryStore(), clock=TickingClock())
+    for x in (0, 2):
+        session.include({"x": x})
+    session.run_queued(SerialExecutor(queue))
+    data = collect(session.experiment)
+    assert [(row.name, row.baseline, row.best, row.change) for row in data.classes] == [
+        ("jobs that requested at most 1 h", "120 s (2 min 00 s)", "30 s", "75 % lower"),
+        ("jobs that requested more than 6 h", "120 s (2 min 00 s)", "180 s (3 min 00 s)",
+         "50 % higher"),
+    ]  # fmt: skip
+    page = render_html(data)
+    order = ('id="answer"', 'id="change"', 'id="classes"', 'id="appendix"', 'id="measures"')
+    places = [page.index(part) for part in (*order, 'id="runs"')]
+    assert places == sorted(places)
 
 
 class _Requests(HTMLParser):

@@ -119,6 +119,22 @@ def test_a_stored_experiment_is_listed_suggested_from_and_reported(
     assert "has used 8 runs" in err
 
 
+def test_a_bundle_is_imported_into_another_store_once(cli: Cli, table: Path) -> None:
+    assert cli("sweep", "--table", table, "--runs", "4")[0] == 0
+    assert cli("report", "--out", "all.zip")[0] == 0
+    code, out, _ = cli("import", "all.zip", "--store", "other.db")
+    assert code == 0
+    assert "Imported" in out
+    before, after = cli("events", "--json")[1], cli("events", "--json", "--store", "other.db")[1]
+    assert json.loads(before) == json.loads(after)
+    code, _, err = cli("import", "all.zip", "--store", "other.db")
+    assert code == 2
+    assert "already" in err
+    code, _, err = cli("report", "--slurm-conf")
+    assert code == 2
+    assert "slurm.conf does not configure" in err
+
+
 @pytest.mark.parametrize(
     "command",
     ["experiments", "effects", "report", "runs", "suggest", "what-if --runs 9", "rename latest b"],

@@ -42,9 +42,16 @@ from assistant.cli.experiment_view import (
     summary,
     warning_object,
 )
+from assistant.config.snapshot import rebuild, stored_sweep_file
 from assistant.core.codec import encode_event, event_tag
 from assistant.core.commands import StopRun
-from assistant.core.errors import CodecError, DamagedEventError, SettingsError
+from assistant.core.errors import (
+    CodecError,
+    DamagedEventError,
+    NameTakenError,
+    SettingsError,
+    StoreError,
+)
 from assistant.core.events import ExperimentFinished
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
@@ -52,10 +59,15 @@ from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
 from assistant.presentation.report.data import collect
+from assistant.presentation.report.forms import (
+    ReportContent,
+    form_of,
+    read_bundle,
+    write_form,
+)
 from assistant.presentation.report.html import (
     render_comparison_report,
     write_page,
-    write_report,
 )
 from assistant.presentation.tables.experiment_comparison import compare_experiments
 from assistant.presentation.tables.experiment_summary import gain_words
@@ -165,21 +177,91 @@ def report(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Path of the HTML report.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Path of the report; its ending chooses the form: .html, .md (with a folder of "
+            "charts), .pdf (needs copperline[pdf]), or .zip (all data, for copperline import).",
+            show_default=False,
+        ),
+    ] = None,
+    slurm_conf: Annotated[
+        bool,
+        typer.Option(
+            "--slurm-conf",
+            help="Print the changed lines of slurm.conf instead, or write them to --out.",
+        ),
+    ] = False,
+    run: Annotated[
+        int | None,
+        typer.Option(
+            help="Run whose configuration --slurm-conf writes; the best one if none is named.",
+            show_default=False,
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
     """Write the report of an experiment, or compare several."""
+    if run is not None and not slurm_conf:
+        raise SettingsError("--run names the configuration of --slurm-conf; add --slurm-conf")
     if experiment is not None and len(experiment) > 1:
+        if slurm_conf:
+            raise SettingsError("--slurm-conf writes the lines of one experiment; name only one")
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)
-    data = collect(session.experiment, session.events(), state=stored_state(session, store))
-    written = write_report(data, out or Path("copperline-out") / f"{session.id}.html")
+    if slurm_conf:
+        return _slurm_conf(session.experiment, run, out, as_json)
+    path = out or Path("copperline-out") / f"{session.id}.html"
+    form_of(path)
+    events = session.events()
+    data = collect(session.experiment, events, state=stored_state(session, store))
+    sweep_file = stored_sweep_file(session.experiment.opened)
+    written = write_form(ReportContent(data, session.experiment, events, sweep_file), path)
     if as_json:
         print_json(summary(session.experiment, data, written))
     else:
         print_summary(data, written)
+    return 0
+
+
+def import_bundle(
+    file: Annotated[
+        Path, typer.Argument(help="A bundle made by copperline report --out FILE.zip.")
+    ],
+    store: StoreOption = None,
+    as_json: Json = False,
+) -> int:
+    """Add the experiment of a bundle to the store, with every event as it was."""
+    name, events = read_bundle(file)
+    path = store_path(store)
+    try:
+        open_store(path).append(name, 0, events)
+    except NameTakenError as error:
+        raise StoreError(
+            f"the store '{path}' has an experiment '{name}' already; import it into another one "
+            "(--store), or remove that one first (copperline delete --purge)"
+        ) from error
+    if as_json:
+        print_json({"experiment": name, "events": len(events)})
+    else:
+        OUT.print(f"Imported {name}: {len(events)} events.", soft_wrap=True)
+    return 0
+
+
+def _slurm_conf(experiment: Experiment, run: int | None, out: Path | None, as_json: bool) -> int:
+    """Print the changed lines of slurm.conf, or write them to a file."""
+    from assistant.simtools.slurm_conf import slurm_conf
+
+    text = slurm_conf(rebuild(experiment.opened), experiment, run)
+    written = None if out is None else write_page(text, out)
+    if as_json:
+        report = None if written is None else str(written)
+        print_json({"experiment": experiment.opened.experiment_id, "conf": text, "report": report})
+    elif written is None:
+        OUT.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+    else:
+        OUT.print(f"Lines of slurm.conf: {written}", soft_wrap=True)
     return 0
 
 

@@ -123,6 +123,8 @@ class ReportData(ReportSummary):
     space_size: int
     allowed_size: int | None
     finished: str | None
+    classes: tuple[MeasureRow, ...]
+    cautions: tuple[str, ...]
     state: ExperimentState
     points: tuple[RunPoint, ...]
     trade: tuple[TradePoint, ...]
@@ -197,6 +199,8 @@ def collect(
         space_size=experiment.space.size,
         allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
+        classes=class_rows(experiment),
+        cautions=_cautions(summary),
         state=state,
         points=run_points(experiment),
         trade=trade_points(experiment),
@@ -255,6 +259,50 @@ def _measures(
             change=_change_text(old.get(name) if old is not None else None, value),
         )
         for name, value in sorted(best.outcome.measures.items(), key=lambda m: m[0] not in first)
+    )
+
+
+_CLASSES = {
+    "narrow_jobs": "jobs of at most 1/64 of the processors",
+    "medium_jobs": "jobs of more than 1/64, at most 1/8 of the processors",
+    "wide_jobs": "jobs of more than 1/8 of the processors",
+    "short_jobs": "jobs that requested at most 1 h",
+    "middle_jobs": "jobs that requested more than 1 h, at most 6 h",
+    "long_jobs": "jobs that requested more than 6 h",
+}
+_CAUTIONS = ("Recorded waits", "Checked on", "Left out", "Reading the log")
+
+
+def class_rows(experiment: Experiment) -> tuple[MeasureRow, ...]:
+    """Return the mean wait of each class of jobs, in the baseline and in the best configuration.
+
+    Empty without such measures, or if the baseline is the best; a class without jobs is left out.
+    """
+    best = _summary(experiment, experiment.best)
+    baseline = _summary(experiment, experiment.baseline)
+    if best is None or baseline is None or best.configuration == baseline.configuration:
+        return ()
+    new, old = best.outcome.measures, baseline.outcome.measures
+    pairs = ((words, f"{name}_mean_wait_s") for name, words in _CLASSES.items())
+    return tuple(
+        MeasureRow(
+            words,
+            _measure_text(name, old[name]),
+            _measure_text(name, new[name]),
+            _change_text(old[name], new[name]),
+        )
+        for words, name in pairs
+        if old.get(name) is not None and new.get(name) is not None
+    )
+
+
+def _cautions(summary: ReportSummary) -> tuple[str, ...]:
+    """Return what limits the answer: facts on the log and on its check."""
+    return tuple(
+        f"{fact.label}: {fact.text}{'' if fact.text.endswith('.') else '.'}"
+        for label in _CAUTIONS
+        for fact in summary.facts
+        if fact.label == label
     )
 
 

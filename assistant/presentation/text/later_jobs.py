@@ -29,18 +29,31 @@ def later_jobs(experiment: Experiment) -> tuple[str, ...]:
     baseline, best = experiment.baseline, experiment.best
     if baseline is None or baseline.outcome is None or best is None:
         return ()
-    current = baseline.outcome.measures
-    if str(experiment.opened.objective.wrapper) != _MEAN or _RATIO not in current:
-        return ()
     summary = experiment.summary(best)
-    if summary is None:
+    if summary is None or not _is_checked(experiment, baseline.outcome.measures):
         return ()
-    mine = summary.outcome.measures
+    current = baseline.outcome.measures
     if best.configuration == baseline.configuration:
-        told = _without_gain(experiment, current)
-    else:
-        told = (*_check(mine, current), *_side_effects(mine, current))
-    return (*told, *_cautions(current))
+        return (*_without_gain(experiment, current), *_cautions(current))
+    return (*check_on_later_jobs(experiment, summary), *_cautions(current))
+
+
+def check_on_later_jobs(experiment: Experiment, summary: ConfigurationSummary) -> tuple[str, ...]:
+    """Return what the later jobs say of a configuration other than the current one.
+
+    Empty in the cases of `later_jobs`.
+    """
+    baseline = experiment.baseline
+    if baseline is None or baseline.outcome is None:
+        return ()
+    mine, current = summary.outcome.measures, baseline.outcome.measures
+    if not _is_checked(experiment, current):
+        return ()
+    return (*_check(mine, current), *_side_effects(mine, current))
+
+
+def _is_checked(experiment: Experiment, current: Measures) -> bool:
+    return str(experiment.opened.objective.wrapper) == _MEAN and _RATIO in current
 
 
 def _check(mine: Measures, current: Measures) -> tuple[str, ...]:

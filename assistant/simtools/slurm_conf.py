@@ -1,0 +1,398 @@
+"""The lines of ``slurm.conf`` that set up a configuration of a scheduling sweep on a real Slurm.
+
+Only what differs from the current configuration is written, with the effect that the simulation
+expects and the names of what it does not model. A configuration that Slurm cannot express is
+refused: an approximation of it was not measured. Settings are those of slurm.conf(5), Slurm 22.05.
+"""
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from assistant.applications.scheduling import RECORDED_WAITS, Scheduling
+from assistant.applications.scheduling_parameters import (
+    SMALL_MAX_PROCS,
+    SMALL_MAX_REQUESTED,
+    SMALL_PROCS,
+    Kind,
+    RunPolicies,
+)
+from assistant.core.errors import SettingsError
+from assistant.core.experiment import Experiment
+from assistant.core.ports import Application
+from assistant.core.run import ConfigurationSummary
+from assistant.presentation.text.comparison import compare
+from assistant.presentation.text.later_jobs import check_on_later_jobs
+from assistant.presentation.text.number_format import quantity
+from sim.api import known_options
+from strategies import Level
+
+_BY_AGE_AND_LANE = (
+    "priority/multifactor with PriorityWeightAge, and a lane for short requests (preset lanes)"
+)
+_BY_SIZE = "priority/multifactor with PriorityWeightJobSize and PriorityFavorSmall="
+_NEAREST_ORDER: Mapping[str, str] = {
+    "sjf": "a lane for short requests (preset lanes, order fcfs)",
+    "ljf": "priority/multifactor with PriorityWeightPartition, and a partition for long requests",
+    "saf": f"{_BY_SIZE}YES, and a lane for short requests (preset lanes)",
+    "laf": f"{_BY_SIZE}NO",
+    "lxf": _BY_AGE_AND_LANE,
+    "wfp3": f"{_BY_SIZE}NO and PriorityWeightAge",
+    "unicef": f"{_BY_SIZE}YES and PriorityWeightAge",
+}
+_NEAREST_BACKFILL = "sched/backfill with bf_job_part_count_reserve=1 (backfill easy)"
+
+_WEIGHTS: Mapping[str, str] = {
+    "age_weight": "PriorityWeightAge",
+    "size_weight": "PriorityWeightJobSize",
+    "partition_weight": "PriorityWeightPartition",
+    "qos_weight": "PriorityWeightQOS",
+    "fairshare_weight": "PriorityWeightFairshare",
+}
+LANE_TIER = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ConfSection:
+    """Lines of ``slurm.conf`` that belong together, and sentences on them."""
+
+    notes: tuple[str, ...]
+    lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join((*map(_comment, self.notes), *self.lines))
+
+
+def slurm_conf(application: Application, experiment: Experiment, run_id: int | None = None) -> str:
+    """Return a commented snippet of ``slurm.conf`` for a configuration of a scheduling sweep.
+
+    Args:
+        application: application of the experiment.
+        experiment: the experiment, with at least two completed runs.
+        run_id: run whose configuration is written; None for the best one.
+
+    Raises:
+        SettingsError: the application schedules no jobs of a cluster; there is nothing to change;
+            the configuration violates a constraint and was not asked for by its number; or Slurm
+            has no equivalent of it.
+    """
+    name = experiment.opened.experiment_id
+    if not isinstance(application, Scheduling):
+        raise SettingsError(
+            f"experiment '{name}' tunes '{application.name}', which slurm.conf does not configure; "
+            "--slurm-conf needs a sweep of the application scheduling"
+        )
+    summary, current = _chosen(experiment, run_id), _current(experiment)
+    values = experiment.space.values(summary.configuration)
+    before = experiment.space.values(current.configuration)
+    if values == before:
+        raise SettingsError(
+            f"the {'best' if run_id is None else 'named'} configuration of '{name}' is the current "
+            "one: there is no line of slurm.conf to change"
+        )
+    reason = _not_in_slurm(application, values, before)
+    if reason:
+        raise SettingsError(f"run {summary.run.id} {reason}{_instead(application, experiment)}")
+    effect = _expected(experiment, summary, current)
+    sections = tuple(_sections(application, values, before))
+    title = f"Copperline: run {summary.run.id} of {name}, as lines of slurm.conf."
+    parts = (
+        ConfSection((title, "Copy it to a test cluster first; scontrol reconfigure reads it.")),
+        ConfSection(("Expected effect, simulated:", *effect)),
+        *sections,
+        ConfSection(("Not modelled, so not in the expected effect:", *_not_modelled(application))),
+    )
+    return "\n\n".join(map(str, parts)) + "\n"
+
+
+def _chosen(experiment: Experiment, run_id: int | None) -> ConfigurationSummary:
+    run = experiment.best if run_id is None else experiment.run(run_id)
+    summary = None if run is None else experiment.summary(run)
+    if summary is None:
+        which = "no run has" if run_id is None else f"run {run_id} has not"
+        raise SettingsError(f"{which} completed, so there is no result to write lines for")
+    if run_id is None and not summary.outcome.feasible:
+        raise SettingsError(
+            "no tried configuration meets every constraint; to write one all the same, name its "
+            f"run, such as --run {summary.run.id}"
+        )
+    return summary
+
+
+def _current(experiment: Experiment) -> ConfigurationSummary:
+    baseline = experiment.baseline
+    summary = None if baseline is None else experiment.summary(baseline)
+    if summary is None:
+        raise SettingsError(
+            "the current configuration has no result, so the changed lines are unknown; run it "
+            "first (copperline resume)"
+        )
+    return summary
+
+
+def _instead(application: Scheduling, experiment: Experiment) -> str:
+    """Return the best tried configuration that Slurm can express, as the end of a refusal."""
+    current = _current(experiment)
+    before = experiment.space.values(current.configuration)
+    able = [
+        summary
+        for summary in experiment.summaries.values()
+        if summary.outcome.feasible
+        and summary.rank > current.rank
+        and not _not_in_slurm(application, experiment.space.values(summary.configuration), before)
+    ]
+    if not able:
+        return "; no tried configuration that Slurm can express is better than the current one"
+    best = max(able, key=lambda summary: summary.rank)
+    objective = experiment.opened.objective
+    value = f"{objective.wrapper} = {quantity(best.outcome.value, objective.unit)}"
+    return (
+        f"; the best tried configuration that Slurm can express is run {best.run.id} ({value}): "
+        f"add --run {best.run.id}"
+    )
+
+
+def _not_in_slurm(
+    application: Scheduling, values: Mapping[str, Level], before: Mapping[str, Level]
+) -> str:
+    """Return why Slurm cannot be set up so, and what comes nearest; empty if it can."""
+    new = application.variation.run_settings(values)
+    old = application.variation.run_settings(before)
+    if new.order not in _ORDERS:
+        nearest = _NEAREST_ORDER.get(new.order, _BY_AGE_AND_LANE)
+        return (
+            f"orders the queue by {new.order}, which Slurm does not have; nearest is {nearest}, "
+            "which was not measured"
+        )
+    if new.backfill not in _BACKFILLS:
+        return (
+            f"backfills by {new.backfill}, which Slurm does not have; nearest is "
+            f"{_NEAREST_BACKFILL}, which was not measured"
+        )
+    if not _of(new, "backfill").get("depth", 1):
+        return (
+            "backfills without any reservation (depth 0), where Slurm reserves for all jobs; "
+            f"nearest is {_NEAREST_BACKFILL}, which was not measured"
+        )
+    if new.procs != old.procs:
+        return (
+            f"has {new.procs:,} processors instead of {old.procs:,}, which no line of the "
+            "scheduler changes; nearest are the same policies on the nodes you have, which were "
+            "not measured"
+        )
+    return ""
+
+
+def _expected(
+    experiment: Experiment, summary: ConfigurationSummary, current: ConfigurationSummary
+) -> tuple[str, ...]:
+    found = compare(
+        experiment.opened.objective, summary.outcome, current.outcome, f"run {summary.run.id}"
+    )
+    facts = experiment.opened.facts
+    objective = experiment.opened.objective
+    return (
+        f"{objective.wrapper}: {found.text}.",
+        *check_on_later_jobs(experiment, summary),
+        *(f"{fact.label}: {fact.text}" for fact in facts if fact.label == RECORDED_WAITS),
+    )
+
+
+def _sections(
+    application: Scheduling, values: Mapping[str, Level], before: Mapping[str, Level]
+) -> Iterator[ConfSection]:
+    new = application.variation.run_settings(values)
+    old = application.variation.run_settings(before)
+    if (new.order, _of(new, "order")) != (old.order, _of(old, "order")):
+        yield _ORDERS[new.order](new)
+    if (new.backfill, _of(new, "backfill")) != (old.backfill, _of(old, "backfill")):
+        yield _BACKFILLS[new.backfill](new)
+    if (new.overrun, new.grace_s) != (old.overrun, old.grace_s):
+        yield _overrun(new)
+    lanes = ("lane_max_requested_s", "lane_max_procs")
+    if any(values.get(name) != before.get(name) for name in lanes):
+        yield _lane(application, new)
+    split = (SMALL_PROCS, SMALL_MAX_REQUESTED, SMALL_MAX_PROCS)
+    if any(values.get(name) != before.get(name) for name in split):
+        yield _small_partition(application, values)
+
+
+def _of(policies: RunPolicies, kind: Kind) -> dict[str, float]:
+    """Return all options of an order or a backfilling rule, with the usual values of the others."""
+    named = policies.order if kind == "order" else policies.backfill
+    return {
+        option.name: float(policies.options.get(option.name, option.usual))
+        for option in known_options(kind, named)
+    }
+
+
+def _first_come(_: RunPolicies) -> ConfSection:
+    return ConfSection(("Order: first come, first served.",), ("PriorityType=priority/basic",))
+
+
+def _multifactor(new: RunPolicies) -> ConfSection:
+    options = _of(new, "order")
+    lines = ["PriorityType=priority/multifactor"]
+    lines += [f"{setting}={round(options[name])}" for name, setting in _WEIGHTS.items()]
+    lines.append(f"PriorityMaxAge={slurm_time(options['age_max_s'])}")
+    lines.append(f"PriorityFavorSmall={'YES' if options['favor_small'] else 'NO'}")
+    notes = ["Order: priority by weights."]
+    if options["fairshare_weight"]:
+        half_life_s = options["half_life_s"]
+        lines.append(f"PriorityDecayHalfLife={slurm_time(half_life_s) if half_life_s else 0}")
+        notes.append(
+            "Fair share needs slurmdbd; simulated was the usage of users, no account tree."
+        )
+    return ConfSection(tuple(notes), tuple(lines))
+
+
+_ORDERS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
+    "fcfs": _first_come,
+    "multifactor": _multifactor,
+}
+"""The orders that Slurm has, with the function that writes their lines."""
+
+
+def _builtin(_: RunPolicies) -> ConfSection:
+    note = "No backfilling: a job that waits blocks those behind it."
+    return ConfSection((note,), ("SchedulerType=sched/builtin",))
+
+
+def _reserving(n_jobs: int) -> ConfSection:
+    return _planned(
+        {"bf_job_part_count_reserve": n_jobs},
+        "Simulated was a plan at every event, for all waiting jobs. Slurm plans every "
+        "bf_interval, for bf_max_job_test jobs and bf_window minutes ahead.",
+    )
+
+
+def _slurm_backfill(new: RunPolicies) -> ConfSection:
+    options = _of(new, "backfill")
+    return _planned(
+        {
+            "bf_interval": max(1, round(options["bf_interval_s"])),
+            "bf_max_job_test": round(options["bf_max_job_test"]),
+            "bf_window": math.ceil(options["bf_window_s"] / 60),
+            "bf_resolution": max(1, round(options["bf_resolution_s"])),
+            "bf_job_part_count_reserve": round(options["bf_reserve"]),
+        },
+        "bf_window is in minutes, and should reach the longest MaxTime.",
+    )
+
+
+def _planned(parameters: Mapping[str, int], note: str) -> ConfSection:
+    merge = "Backfilling. Merge SchedulerParameters with yours: Slurm reads the last such line."
+    text = ",".join(f"{name}={value}" for name, value in parameters.items())
+    lines = ("SchedulerType=sched/backfill", f"SchedulerParameters={text}")
+    return ConfSection((merge, note), lines)
+
+
+_BACKFILLS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
+    "none": _builtin,
+    "easy": lambda _: _reserving(1),
+    "depth": lambda new: _reserving(round(_of(new, "backfill")["depth"])),
+    "conservative": lambda _: _reserving(0),
+    "slurm": _slurm_backfill,
+}
+"""The rules that Slurm has, with the function that writes their lines; 0 reserved jobs are all."""
+
+
+def _overrun(new: RunPolicies) -> ConfSection:
+    if new.overrun == "kill":
+        limit = str(math.ceil(new.grace_s / 60))
+        return ConfSection(
+            ("A job that exceeds its request is ended.",), (f"OverTimeLimit={limit}",)
+        )
+    return ConfSection(("A job that exceeds its request runs on.",), ("OverTimeLimit=UNLIMITED",))
+
+
+def _lane(application: Scheduling, new: RunPolicies) -> ConfSection:
+    if not new.lane_max_requested_s:
+        return ConfSection(("No lane for short requests: remove its partition.",))
+    line = (
+        f"PartitionName=express Nodes=ALL MaxTime={slurm_time(new.lane_max_requested_s)} "
+        f"PriorityTier={LANE_TIER} State=UP"
+    )
+    notes = [
+        (
+            "A lane for short requests: a second partition on the same nodes, whose jobs go first. "
+            f"The PriorityTier of the other partitions must be below {LANE_TIER} (usual: 1)."
+        ),
+        (
+            "Slurm does not route jobs: let users submit with -p express,YOURS and set "
+            "EnforcePartLimits=ANY, or route in job_submit.lua. Simulated: every job within the "
+            "limits goes to the lane."
+        ),
+    ]
+    size = application.machine_procs
+    if new.lane_max_procs < application.cluster_procs:
+        if size is not None:
+            line += f" MaxNodes={max(1, new.lane_max_procs // size)}"
+        else:
+            notes.append(
+                f"Jobs of the lane have at most {new.lane_max_procs:,} processors. If a processor "
+                f"of the log is a node, add MaxNodes={new.lane_max_procs} to the line; else limit "
+                f"them by a QoS of the partition (sacctmgr add qos express set "
+                f"MaxTRESPerJob=cpu={new.lane_max_procs}; then QOS=express on the line)."
+            )
+    return ConfSection(tuple(notes), (line,))
+
+
+def _small_partition(application: Scheduling, values: Mapping[str, Level]) -> ConfSection:
+    procs = int(values[SMALL_PROCS])
+    if not procs:
+        return ConfSection(("No partition for small jobs: give its nodes back to the main one.",))
+    widest = min(int(values[SMALL_MAX_PROCS]), procs)
+    size = application.machine_procs
+    nodes = f"{procs:,} processors" if size is None else f"{procs // size:,} nodes"
+    line = (
+        f"PartitionName=small Nodes=NAMES MaxTime="
+        f"{slurm_time(float(values[SMALL_MAX_REQUESTED]))} State=UP"
+    )
+    if size is not None:
+        line += f" MaxNodes={max(1, widest // size)}"
+    return ConfSection(
+        (
+            (
+                f"A partition for small jobs: {nodes} that leave the main partition; write their "
+                f"names for NAMES, and take them out of its line. Its jobs have at most "
+                f"{widest:,} processors. Slurm does not route jobs: let users choose, or route in "
+                "job_submit.lua."
+            ),
+            line,
+        )
+    )
+
+
+def slurm_time(seconds: float) -> str:
+    """Return seconds as a time of ``slurm.conf``, days-hours:minutes:seconds, in whole minutes up.
+
+    >>> slurm_time(900), slurm_time(90_000), slurm_time(61)
+    ('0-00:15:00', '1-01:00:00', '0-00:02:00')
+    """
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes // 1440}-{minutes // 60 % 24:02}:{minutes % 60:02}:00"
+
+
+def _not_modelled(application: Scheduling) -> Sequence[str]:
+    placement = (
+        "Nodes (SelectType): a job takes any processors that are free."
+        if application.allocation == "processors"
+        else "Features, GRES and topology of nodes."
+    )
+    return (
+        placement,
+        "Reservations, drained and failed nodes.",
+        "Dependencies, holds, requeues, limits of arrays, limits of QoS and associations.",
+        "Preemption (PreemptType) and suspended jobs.",
+        (
+            "The main scheduler's own passes (sched_interval, default_queue_depth), and other "
+            "factors of priority (PriorityWeightTRES, PriorityWeightAssoc, PrioritySiteFactor)."
+        ),
+        "Users who change their requests or their partition because of the new rules.",
+    )
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"# {line}" for line in textwrap.wrap(text, 94, break_on_hyphens=False))
