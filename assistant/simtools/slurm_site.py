@@ -166,10 +166,10 @@ def slurm_study(
             f"One queue, first come, first served, with EASY backfilling, on "
             f"{workload.max_procs:,} processors, as slurm.conf is not known (--conf)."
         )
-        application: dict[str, Any] = {"preset": LOG_PRESET}
+        alone: dict[str, Any] = {"preset": LOG_PRESET}
         if workload.max_procs is not None:
-            application["procs"] = workload.max_procs
-        return SlurmStudy(workload, application, tuple(found), (queue, _QUESTION), ())
+            alone["procs"] = workload.max_procs
+        return SlurmStudy(workload, alone, tuple(found), (queue, _QUESTION), ())
     groups = groups_of(conf, everything, names)
     found.append(_found_in_conf(conf, groups))
     group = _chosen(groups, partition)
@@ -179,7 +179,7 @@ def slurm_study(
     )
     total = sum(other.work_proc_s for other in groups)
     policies, sentences, missing = _policies(conf)
-    application = {"procs": group.procs, "preset": LOG_PRESET, **policies}
+    application: dict[str, Any] = {"procs": group.procs, "preset": LOG_PRESET, **policies}
     gone = sorted(set(names) - {part.name for part in conf.partitions})
     decided = [
         _group_words(group, groups, total),
