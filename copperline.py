@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from assistant.core.events import Fact
     from assistant.core.objective import Measure
     from assistant.core.sla import AutoSteering
-    from strategies import Level, Parameter, ParameterSpace, StrategyError
+    from strategies import EarlierSweep, Level, Parameter, ParameterSpace, StrategyError
 
 Levels: TypeAlias = "Iterable[Level] | Mapping[str, Any] | Parameter"
 """Levels of a parameter: a list, tuple, range or array; a table as in a sweep file, such as
@@ -257,6 +257,7 @@ def study(
     workers: int = 1,
     keep_going: bool = False,
     warnings: Literal["accept", "ignore"] = "ignore",
+    learn_from: Iterable[str | Study] = (),
     name: str = "study",
     store: str | os.PathLike[str] | None = None,
 ) -> Study:
@@ -284,6 +285,9 @@ def study(
         workers: runs that the caller executes at once, for forecasts.
         keep_going: go on if the baseline, or each of the first three runs, fails.
         warnings: answer to warnings; each is also a Python warning, a `StudyWarning`.
+        learn_from: earlier studies, or names or identifiers of experiments in ``store``, whose
+            results guide the search: of other data, another machine or version, also with other
+            levels. They are no results of this study.
         name: name of the experiment.
         store: file of experiments, as of ``copperline app --store``; None keeps it in memory.
 
@@ -303,6 +307,7 @@ def study(
     )  # fmt: skip
     steering = AutoSteering(batch, initial, _answer(warnings))
     strategy, options, policy = _preset(preset, strategy, options)
+    earlier = _earlier(learn_from, program.objective, store)
 
     def opened(target: Store) -> Session:
         from assistant.core.version import version
@@ -311,7 +316,7 @@ def study(
             program, store=target, name=name, workers=workers,
             sla=Sla(max_runs=runs, goal=goal, keep_going=keep_going),
             strategy=strategy or DEFAULT_STRATEGY, options=options, exploitation=exploitation,
-            warning_policy=policy, seed=seed, version=version(),
+            warning_policy=policy, seed=seed, version=version(), earlier=earlier,
         )  # fmt: skip
 
     session = opened(MemoryStore())  # refuses wrong arguments before a file is made
@@ -321,6 +326,30 @@ def study(
         session = opened(_opened_store(Path(store), stack))
         _lock(Path(store), session.id, stack)
         return Study(session, steering, stack.pop_all())
+
+
+def _earlier(
+    learn_from: Iterable[str | Study], objective: Objective, store: str | os.PathLike[str] | None
+) -> tuple[EarlierSweep, ...]:
+    from assistant.core.errors import SettingsError
+    from assistant.session.opening import earlier_sweep, earlier_sweeps
+
+    if isinstance(learn_from, str | Study):
+        learn_from = (learn_from,)
+    earlier: list[EarlierSweep] = []
+    for source in learn_from:
+        if isinstance(source, Study):
+            earlier.append(earlier_sweep(source.session.experiment, objective))
+            continue
+        if store is None:
+            raise SettingsError(
+                f"learn_from names '{source}', but without store= no experiment is stored; give "
+                "the study itself, or the store"
+            )
+        with ExitStack() as stack:
+            opened = _opened_store(Path(store), stack)
+            earlier += earlier_sweeps(opened, [source], objective)
+    return tuple(earlier)
 
 
 def load_study(

@@ -24,6 +24,7 @@ from strategies import (
     make_strategy,
     strategy_names,
 )
+from strategies.data.earlier_sweep import EarlierSweep
 from strategies.space.parameter import parse_number
 
 FIRST_RUNS, BATCH = 10, 5
@@ -91,9 +92,15 @@ class Chooser(Protocol):
 
 
 class OurChooser:
-    """One of our strategies; quality is the negative objective."""
+    """One of our strategies, with what it learns from; quality is the negative objective."""
 
-    def __init__(self, method: Method, space: ParameterSpace, seed: int | Sequence[int]) -> None:
+    def __init__(
+        self,
+        method: Method,
+        space: ParameterSpace,
+        seed: int | Sequence[int],
+        earlier: tuple[EarlierSweep, ...] = (),
+    ) -> None:
         options = dict(method.options)
         exploitation = options.pop("exploitation", None)
         strategy = make_strategy(method.name, **options)
@@ -102,6 +109,7 @@ class OurChooser:
         )
         self._swept = method.name in SWEPT
         self._space, self._rng = space, np.random.default_rng(seed)
+        self._earlier = earlier
         self._observations: list[Observation] = []
         self._failures: list[Failure] = []
         self._queue: list[Configuration] = []
@@ -111,7 +119,12 @@ class OurChooser:
         """See `Chooser.ask`."""
         before_s = time.process_time()
         if not self._queue:
-            knowledge = Knowledge(self._space, tuple(self._observations), tuple(self._failures))
+            knowledge = Knowledge(
+                self._space,
+                tuple(self._observations),
+                tuple(self._failures),
+                earlier=self._earlier,
+            )
             strategy, n = self._strategy, 1
             if self._swept:
                 first = not knowledge.taken
@@ -179,7 +192,14 @@ class PeerChooser:
 
 
 def play(
-    problem: Problem, method: Method, seed: int, budget: int, *, python: str, to_optimum: bool
+    problem: Problem,
+    method: Method,
+    seed: int,
+    budget: int,
+    *,
+    python: str,
+    to_optimum: bool,
+    earlier: tuple[EarlierSweep, ...] = (),
 ) -> dict[str, Any]:
     """Play one episode and return its detail, ready for JSON.
 
@@ -194,7 +214,7 @@ def play(
         chooser = PeerChooser(method, problem.space, seed, budget, python)
         by = searches.peer(method.name, python).version
     else:
-        chooser = OurChooser(method, problem.space, seed)
+        chooser = OurChooser(method, problem.space, seed, earlier)
         by = "copperline"
     best = problem.goal(0.0)
     proposals: list[int] = []

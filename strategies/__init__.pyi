@@ -1,3 +1,4 @@
+from .data.earlier_sweep import EarlierSweep as EarlierSweep
 from .data.measured_table import MeasuredTable as MeasuredTable
 from .data.measured_table import Measurement as Measurement
 from .data.observation import Failure as Failure
@@ -25,6 +26,7 @@ from .doe.two_level import two_level_design as two_level_design
 from .gp.anova_model import AnovaModel as AnovaModel
 from .gp.anova_model import Marginal as Marginal
 from .gp.anova_model import RunPrediction as RunPrediction
+from .gp.transfer import borrowed_shares as borrowed_shares
 from .gp.untried_predictions import UntriedPredictions as UntriedPredictions
 from .registry import DEFAULT_STRATEGY as DEFAULT_STRATEGY
 from .registry import ENTRY_POINT_GROUP as ENTRY_POINT_GROUP

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -23,15 +24,14 @@ from assistant.analysis.experiment_state import (
 from assistant.analysis.prediction_record import PredictionScoreboard
 from assistant.analysis.recommendation import Recommendation
 from assistant.analysis.warning import proposal
-from assistant.cli.console import OUT, closed_at_end, store_path
+from assistant.cli.console import OUT, closed_at_end, say, store_path
 from assistant.config.snapshot import open_sweep, past_results
-from assistant.config.sweep_file import build_sweep, check_settings, read_settings
-from assistant.core.errors import SettingsError, StoreError, UnknownExperimentError
+from assistant.config.sweep_file import BuiltSweep, build_sweep, check_settings, read_settings
+from assistant.core.errors import StoreError
 from assistant.core.events import MissWarning
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
 from assistant.core.objective import SecondObjective
-from assistant.core.ports import Store
 from assistant.core.run import Run
 from assistant.presentation.report.data import ReportData
 from assistant.presentation.tables.experiment_summary import gain_words
@@ -40,9 +40,15 @@ from assistant.presentation.text.comparison import compare_best
 from assistant.presentation.text.forecast import chance_words
 from assistant.presentation.text.number_format import level, number, quantity
 from assistant.service.store_connection import open_store
-from assistant.session.opening import load_session
+from assistant.session.opening import (
+    earlier_sweeps,
+    load_session,
+    session_in,
+    similar_experiment,
+)
 from assistant.session.session import ExperimentQueries, Session
 from assistant.store.event_store import MemoryStore
+from strategies import EarlierSweep, strategy_entry
 
 N_LATEST = 8
 LINES_EVERY = 10
@@ -379,7 +385,7 @@ def print_next_step(state: ExperimentState, store: Path | None, console: Console
 def fresh_session(path: Path) -> Session:
     """Return a session for a sweep file without storing the experiment."""
     built = build_sweep(check_settings(read_settings(path), str(path)))
-    session = open_sweep(built, MemoryStore(), path.stem)
+    session = open_sweep(built, MemoryStore(), path.stem, earlier=earlier_in(None, built))
     session.import_results(past_results(built), replicates=built.settings.replicates)
     return session
 
@@ -391,6 +397,31 @@ def stored_session(experiment: str, store: Path | None, *, take_key: bool = True
     """
     opened = open_store(existing(store), take_key=take_key)
     return session_in(closed_at_end(opened), experiment)
+
+
+def earlier_in(store: Path | None, built: BuiltSweep) -> tuple[EarlierSweep, ...]:
+    """Return what a sweep learns from the stored experiments that its settings name.
+
+    Raises StoreError or SettingsError if there is no such experiment, or nothing can be learnt.
+    """
+    named = built.settings.learn_from
+    if not named:
+        return ()
+    with closing(open_store(existing(store), take_key=False)) as opened:
+        return earlier_sweeps(opened, named, built.objective)
+
+
+def say_similar(path: Path, built: BuiltSweep) -> None:
+    """Print that an experiment with the parameters of a sweep is stored, if one is."""
+    if not is_there(path) or not strategy_entry(built.settings.strategy.name).learns:
+        return
+    with closing(open_store(path, take_key=False)) as opened:
+        similar = similar_experiment(opened, built.space)
+    if similar is not None:
+        say(
+            f"Experiment '{similar.id}' has the same parameters: if its results may guide this "
+            f"search, add --learn-from {similar.id}"
+        )
 
 
 def copy_in_memory(session: Session) -> Session:
@@ -408,31 +439,3 @@ def existing(store: Path | None) -> Path:
             f"there is no store '{path}' yet; run a sweep first, or name another with --store"
         )
     return path
-
-
-def session_in(opened: Store, experiment: str) -> Session:
-    """Return the session of an experiment in a store, where ``latest`` is the one opened last.
-
-    It may be named by its identifier, or by a name that no other listed experiment has.
-
-    Raises:
-        StoreError: there is no such experiment.
-        SettingsError: several have the name.
-    """
-    if experiment == "latest":
-        stored = opened.experiments()
-        if not stored:
-            raise StoreError("the store holds no experiment yet; run a sweep first")
-        experiment = stored[0].id
-    try:
-        return load_session(opened, experiment)
-    except UnknownExperimentError:
-        named = [stored.id for stored in opened.experiments() if stored.name == experiment]
-        if not named:
-            raise
-    if len(named) > 1:
-        raise SettingsError(
-            f"{len(named)} experiments are named '{experiment}'; name one by its identifier: "
-            f"{', '.join(named[:10])}"
-        )
-    return load_session(opened, named[0])

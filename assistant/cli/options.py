@@ -442,6 +442,12 @@ OPTIONS: Mapping[str, SettingOption] = {
     "exploitation": SettingOption("exploitation"),
     "warnings": SettingOption("warnings"),
     "results": SettingOption("results", form=list[Path], merge=_set_results),
+    "learn_from": SettingOption(
+        "learn_from", metavar="EXPERIMENT", form=list[str],
+        words="Let the results of a stored experiment guide the search: of another workload, "
+        "machine or version, also with other levels. They are no results of this sweep (for that: "
+        "--from).",
+    ),
     "replicates": SettingOption("replicates"),
     "name": SettingOption("name"),
     "on_warning": SettingOption(

@@ -47,6 +47,7 @@ from assistant.hooks.notices import HookCommands
 from assistant.hooks.notifier import Notifier
 from assistant.presentation.report.data import collect
 from assistant.presentation.report.html import write_report
+from assistant.presentation.tables.experiment_summary import borrowed_from
 from assistant.presentation.tables.sla import sla_words
 from assistant.service.store_connection import needs_service
 from assistant.session.auto_steering import auto_steer
@@ -323,6 +324,8 @@ def _introduce(session: ExperimentQueries) -> None:
         + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
         + f"; {_limits(session)}"
     )
+    for sweep in opened.earlier:
+        say(f"  learns from {borrowed_from(session.experiment, sweep)}")
     limit = session.experiment.sla.max_runs
     if session.experiment.is_noisy and limit is not None and limit >= KEPT_FROM:
         say(

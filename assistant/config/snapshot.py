@@ -30,10 +30,10 @@ from assistant.core.objective import Measure
 from assistant.core.ports import Application, Result, Store, SystemClock
 from assistant.executors.spec import ExecutorSpec
 from assistant.hooks.notices import HookCommands, resolve_hook_folder
-from assistant.session.opening import open_session
+from assistant.session.opening import earlier_sweeps, open_session
 from assistant.session.session import Session
 from sim.api import format_size
-from strategies import Level, ParameterSpace
+from strategies import EarlierSweep, Level, ParameterSpace
 from strategies.space.parameter import float_of, parse_number
 
 
@@ -109,16 +109,23 @@ def _result(
 
 
 def open_sweep(
-    built: BuiltSweep, store: Store, name: str, made_from: Mapping[str, Any] | None = None
+    built: BuiltSweep,
+    store: Store,
+    name: str,
+    made_from: Mapping[str, Any] | None = None,
+    earlier: tuple[EarlierSweep, ...] | None = None,
 ) -> Session:
     """Create the experiment of a built sweep in a store, and return its session.
 
     ``name`` is for a sweep without one. ``made_from`` is its `config_snapshot`, for resuming; None
-    if it shall not be resumed.
+    if it shall not be resumed. ``earlier`` are the sweeps to learn from; None copies those that the
+    settings name from the store.
     Raises AssistantError or StrategyError for invalid settings, and stores nothing then.
     """
     settings = built.settings
     settings.hooks.build().check()
+    if earlier is None:
+        earlier = earlier_sweeps(store, settings.learn_from, built.objective)
     session = open_session(
         built.application,
         store=store,
@@ -135,6 +142,7 @@ def open_sweep(
         version=version(),
         recipe=made_from or {},
         facts=computing_facts(settings.place, settings.workers),
+        earlier=earlier,
     )
     if settings.plan:
         session.plan(settings.plan)

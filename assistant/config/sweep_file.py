@@ -165,6 +165,10 @@ class SweepSettings(StrictModel):
     results: list[str] = setting(
         "Earlier results (CSV: parameters, measures); they use no run.", []
     )
+    learn_from: list[str] = setting(
+        "Stored experiments (names or identifiers) whose results guide the search; they are no "
+        "results of this sweep.", [], title="Learn from earlier experiments",
+    )  # fmt: skip
     replicates: bool = setting("Import further results of a configuration as replicates.", False)
     plan: dict[str, list[LevelValue]] = setting(
         'Ranges of values by parameter, for `pending = "plan"`.', {}

@@ -11,7 +11,7 @@ from assistant.core.forecast import Forecast, PaperForecast, WarningCheck
 from assistant.core.objective import Measure, Objective
 from assistant.core.run import Outcome, Source
 from assistant.core.sla import AutoSteering, Sla, Steering, WarningPolicy
-from strategies import Configuration, Level, ParameterSpace, Suggestion
+from strategies import Configuration, EarlierSweep, Level, ParameterSpace, Suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ExperimentOpened:
 
     ``recipe`` has the settings tables of the sweep, from which any program can build the
     application again; empty if it was opened from Python. ``deterministic`` is None if that is
-    unknown.
+    unknown. ``earlier`` are results of earlier experiments that the search learns from.
     """
 
     at_s: float
@@ -47,6 +47,7 @@ class ExperimentOpened:
     version: str
     recipe: Mapping[str, Any] = field(default_factory=dict)
     deterministic: bool | None = None
+    earlier: tuple[EarlierSweep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

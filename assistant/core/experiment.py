@@ -529,6 +529,7 @@ class Experiment:
             running=tuple(run.configuration for run in self.runs_in(RUNNING)),
             others=sample.left_out,
             n_others=sample.n_left_out,
+            earlier=self.opened.earlier,
         )
 
     @cached_property

@@ -58,7 +58,7 @@ def knowledge_before_results(knowledge: Knowledge) -> Knowledge:
 
     The baseline run may have ended by then, but one result is not enough to learn from.
     """
-    return Knowledge(knowledge.space, pending=knowledge.taken)
+    return Knowledge(knowledge.space, pending=knowledge.taken, earlier=knowledge.earlier)
 
 
 def requests_from_batch(

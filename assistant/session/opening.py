@@ -2,25 +2,41 @@
 
 import gc
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 from assistant.core.bounds import SEED, WORKERS
-from assistant.core.errors import SettingsError
+from assistant.core.errors import (
+    ObjectiveError,
+    SettingsError,
+    StoreError,
+    UnknownExperimentError,
+)
 from assistant.core.events import ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Objective
-from assistant.core.ports import Application, Clock, Store, SystemClock
+from assistant.core.ports import Application, Clock, Store, StoredExperiment, SystemClock
 from assistant.core.sla import Sla, Steering, WarningPolicy
 from assistant.session.session import Session
-from strategies import DEFAULT_STRATEGY, Level, ParameterSpace, make_strategy
+from strategies import (
+    DEFAULT_STRATEGY,
+    EarlierSweep,
+    Level,
+    Observation,
+    ParameterSpace,
+    make_strategy,
+    strategy_entry,
+    strategy_names,
+)
 
 MAX_SLUG = 48
 MAX_NAME = 200
 _NO_IDENTIFIER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
+FEW_EVENTS = 30  # Length of the event log of about ten runs
+MOST_COMPARED = 5  # Experiments that `similar_experiment` looks at
 MANY_EVENTS = 20_000  # Event logs of this length or more are left out of garbage collections
 
 
@@ -38,6 +54,7 @@ class ExperimentDescription(TypedDict, total=False):
         seed: seed of every random stream of the experiment.
         recipe: settings tables from which any program can build the application again.
         facts: facts for the report beside the application's own.
+        earlier: earlier sweeps to learn from, see `earlier_sweep`.
     """
 
     name: str
@@ -53,6 +70,7 @@ class ExperimentDescription(TypedDict, total=False):
     version: str
     recipe: Mapping[str, Any]
     facts: tuple[Fact, ...]
+    earlier: tuple[EarlierSweep, ...]
 
 
 def open_session(
@@ -69,8 +87,8 @@ def open_session(
 
     Raises:
         StrategyError: an unknown strategy or option, or a baseline outside the space.
-        SettingsError: an exploitation level outside 0 to 1, or warnings by the forecast without a
-            goal.
+        SettingsError: an exploitation level outside 0 to 1, warnings by the forecast without a
+            goal, or an earlier sweep that nothing can be learnt from.
         StoreError: the identifier is taken, or the store cannot be written.
     """
     return open_from_event(
@@ -97,6 +115,7 @@ def build_opened_event(
     version: str = "",
     recipe: Mapping[str, Any] | None = None,
     facts: tuple[Fact, ...] = (),
+    earlier: tuple[EarlierSweep, ...] = (),
 ) -> ExperimentOpened:
     """Return the opening event of a new experiment, before it has an identifier and a time.
 
@@ -123,6 +142,7 @@ def build_opened_event(
         recipe=dict(recipe or {}),
         # None if the application does not state it
         deterministic=getattr(application, "deterministic", None),
+        earlier=earlier,
     )
     _check(opened)
     return opened
@@ -174,6 +194,67 @@ def _check(described: ExperimentOpened) -> None:
     described.warning_policy.warns_by_forecast(described.sla)  # refuses a forecast without a goal
     if described.baseline is not None:
         described.space.check(described.baseline)
+    _check_earlier(described)
+
+
+def _check_earlier(described: ExperimentOpened) -> None:
+    """Raise SettingsError for an earlier sweep that nothing can be learnt from."""
+    strategy = described.steering.strategy
+    if described.earlier and not strategy_entry(strategy).learns:
+        able = ", ".join(name for name in strategy_names() if strategy_entry(name).learns)
+        raise SettingsError(
+            f"the strategy '{strategy}' cannot learn from earlier experiments; take {able}, or "
+            "import results that hold for this sweep too"
+        )
+    identifiers = [sweep.experiment_id for sweep in described.earlier]
+    for sweep in described.earlier:
+        if identifiers.count(sweep.experiment_id) > 1:
+            raise SettingsError(f"experiment '{sweep.experiment_id}' is named twice to learn from")
+        if not sweep.shared(described.space):
+            raise SettingsError(
+                f"nothing can be learnt from experiment '{sweep.experiment_id}': it shares no "
+                "parameter with this sweep whose levels can be compared; parameters are matched "
+                "by name"
+            )
+
+
+def earlier_sweep(experiment: Experiment, objective: Objective) -> EarlierSweep:
+    """Return what a new sweep with an objective learns from an experiment: a copy of its results.
+
+    Completed runs are judged by that objective and its constraints, and failed runs count as
+    failed. Of very many runs it is a sample, see `EarlierSweep.of`.
+    Raises SettingsError if no run has the measures of the objective.
+    """
+    identifier, observations = experiment.opened.experiment_id, []
+    for run in experiment.runs:
+        if run.outcome is None:
+            continue
+        with suppress(ObjectiveError):
+            outcome = objective.assess(run.outcome.measures)
+            observations.append(
+                Observation(run.configuration, outcome.quality, outcome.feasible, outcome.violation)
+            )
+    if not observations:
+        raise SettingsError(
+            f"nothing can be learnt from experiment '{identifier}': none of its runs has a result "
+            f"with {' and '.join(objective.measures)}"
+        )
+    return EarlierSweep.of(identifier, experiment.space, observations, experiment.failures)
+
+
+def earlier_sweeps(
+    store: Store, experiments: Iterable[str], objective: Objective
+) -> tuple[EarlierSweep, ...]:
+    """Return what a new sweep learns from stored experiments, see `earlier_sweep`.
+
+    Raises:
+        StoreError: there is no such experiment.
+        SettingsError: several have the name, or nothing can be learnt from one.
+    """
+    return tuple(
+        earlier_sweep(session_in(store, experiment).experiment, objective)
+        for experiment in experiments
+    )
 
 
 def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None) -> Session:
@@ -184,6 +265,47 @@ def load_session(store: Store, experiment_id: str, *, clock: Clock | None = None
     if len(events) >= MANY_EVENTS:
         gc.freeze()  # what was loaded stays, so that no collection goes through it again
     return Session(experiment, store, clock or SystemClock())
+
+
+def similar_experiment(store: Store, space: ParameterSpace) -> StoredExperiment | None:
+    """Return the latest stored experiment whose parameters have the names of those of a space.
+
+    Only the latest few are compared, and of these only those with some runs that load quickly.
+    """
+    likely = [e for e in store.experiments() if FEW_EVENTS <= e.n_events <= MANY_EVENTS]
+    for stored in likely[:MOST_COMPARED]:
+        opened = store.load(stored.id)[0]
+        if isinstance(opened, ExperimentOpened) and set(opened.space.names) == set(space.names):
+            return stored
+    return None
+
+
+def session_in(opened: Store, experiment: str) -> Session:
+    """Return the session of an experiment in a store, where ``latest`` is the one opened last.
+
+    It may be named by its identifier, or by a name that no other listed experiment has.
+
+    Raises:
+        StoreError: there is no such experiment.
+        SettingsError: several have the name.
+    """
+    if experiment == "latest":
+        stored = opened.experiments()
+        if not stored:
+            raise StoreError("the store holds no experiment yet; run a sweep first")
+        experiment = stored[0].id
+    try:
+        return load_session(opened, experiment)
+    except UnknownExperimentError:
+        named = [stored.id for stored in opened.experiments() if stored.name == experiment]
+        if not named:
+            raise
+    if len(named) > 1:
+        raise SettingsError(
+            f"{len(named)} experiments are named '{experiment}'; name one by its identifier: "
+            f"{', '.join(named[:10])}"
+        )
+    return load_session(opened, named[0])
 
 
 @contextmanager

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from strategies.data.earlier_sweep import EarlierSweep
 from strategies.data.observation import Failure, Observation, responses
 from strategies.doe.factorial_block import FactorialBlock, block_effects, find_blocks
 from strategies.doe.linear_model import least_squares_effects, rounded_to_grain
@@ -324,6 +325,7 @@ class Knowledge:
         others: configurations of further ended runs, where the observations and failures are a
             sample (`strategies.data.learning_sample`).
         n_others: number of the ended runs that the sample leaves out.
+        earlier: earlier sweeps to learn from, see `strategies.gp.transfer`.
     Raises `ObservationError` if a configuration is of another lineage than the space.
 
     Not slotted: `taken` and the models are cached on first use.
@@ -336,6 +338,7 @@ class Knowledge:
     running: tuple[Configuration, ...] = ()
     others: frozenset[Configuration] = frozenset()
     n_others: int = 0
+    earlier: tuple[EarlierSweep, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observations", tuple(self.observations))

@@ -20,6 +20,7 @@ from strategies.doe.main_effects import Knowledge
 from strategies.gp.gaussian_process import (
     CHUNK,
     Axis,
+    Borrow,
     Floats,
     Ints,
     Posterior,
@@ -154,7 +155,9 @@ class AnovaModel:
     """Gaussian process model of responses and failures, fitted to an experiment's runs.
 
     Observations are oldest first, at least one; ``failed`` are configurations of runs without a
-    result; ``exact`` says that a configuration gives the same result every time.
+    result; ``exact`` says that a configuration gives the same result every time; ``borrow`` and
+    ``borrow_validity`` give coordinates from earlier sweeps (`strategies.gp.transfer`) to the
+    models of responses and of failures. Averages leave them out.
     """
 
     def __init__(
@@ -164,9 +167,13 @@ class AnovaModel:
         failed: Iterable[Configuration] = (),
         *,
         exact: bool = False,
+        borrow: Borrow | None = None,
+        borrow_validity: Borrow | None = None,
     ) -> None:
         self.space = space
         self._exact = exact
+        self._borrow = borrow
+        self._borrow_validity = borrow_validity
         self.columns = tuple(i for i, p in enumerate(space.parameters) if p.n_levels > 1)
         self.axes = tuple(Axis.of(space.parameters[i]) for i in self.columns)
         runs = _fitted_runs(observations)
@@ -174,7 +181,8 @@ class AnovaModel:
         self.targets = Targets.of(responses(runs))
         m = n_learnt(len(runs))
         first = self.targets if m == len(runs) else Targets.of(responses(runs[:m]))
-        self.hyperparameters = learn(self.axes, self.ids[:m], first.z, PRIOR, ITERATIONS)
+        u = None if borrow is None else borrow(self.ids[:m])
+        self.hyperparameters = learn(self.axes, self.ids[:m], first.z, PRIOR, ITERATIONS, u)
         self._failed = self.ids_of(tuple(failed)[-MOST_RUNS:])
 
     @classmethod
@@ -188,12 +196,24 @@ class AnovaModel:
     @cached_property
     def posterior(self) -> Posterior:
         """Fitted Gaussian process on the scale of the targets."""
-        return Posterior(self.axes, self.hyperparameters, self.ids, self.targets.z)
+        return Posterior(self.axes, self.hyperparameters, self.ids, self.targets.z, self._borrow)
+
+    @cached_property
+    def _averaging(self) -> Posterior:
+        """Posterior of which averages have a closed form: that of the runs alone."""
+        if self._borrow is None:
+            return self.posterior
+        m = n_learnt(len(self.ids))
+        z = self.targets.z
+        alone = learn(self.axes, self.ids[:m], z[:m], PRIOR, ITERATIONS)
+        return Posterior(self.axes, alone, self.ids, z)
 
     @cached_property
     def validity(self) -> Validity | None:
         """Model of the probability that a run succeeds, or None without failures."""
-        return Validity(self.axes, self.ids, self._failed) if len(self._failed) else None
+        if not len(self._failed):
+            return None
+        return Validity(self.axes, self.ids, self._failed, self._borrow_validity)
 
     @cached_property
     def best(self) -> float:
@@ -352,7 +372,7 @@ class AnovaModel:
                 for column, position in enumerate(positions)
                 if position in self.columns
             }
-            mean, sd = self.posterior.averaged(fixed, levels)
+            mean, sd = self._averaging.averaged(fixed, levels)
             means.append(np.broadcast_to(mean, len(part)))
             deviations.append(np.broadcast_to(sd, len(part)))
         return np.concatenate(means), np.concatenate(deviations)

@@ -23,9 +23,10 @@ with inequality constraints; Jones, Schonlau & Welch 1998, Efficient global opti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,17 +85,22 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """Kernel hyperparameters: a length per axis; variances of main effects, product and noise."""
+    """Kernel hyperparameters: a length per axis; variances of main effects, product and noise.
+
+    ``borrowed`` are two variances per borrowed coordinate u: of a smooth function of u, and of a
+    multiple of u.
+    """
 
     lengths: tuple[float, ...]
     main: float
     product: float
     noise: float
+    borrowed: tuple[tuple[float, float], ...] = ()
 
     @property
     def prior_variance(self) -> float:
-        """Variance of the latent function at any configuration."""
-        return self.main + self.product
+        """Variance of the latent function at a configuration whose borrowed coordinates are 0."""
+        return self.main + self.product + sum(smooth for smooth, _ in self.borrowed)
 
 
 def correlations(axis: Axis, length: float, distances: Floats) -> Floats:
@@ -105,8 +111,25 @@ def correlations(axis: Axis, length: float, distances: Floats) -> Floats:
     return (1.0 + a * (1.0 + a / 3.0)) * np.exp(-a)
 
 
+def borrowed_kernel(parameters: Hyperparameters, u: Floats, other: Floats) -> Floats:
+    """Return the part [m, n] of the kernel from borrowed coordinates u [m, s] and others [n, s].
+
+    Per coordinate a Matern kernel of their distance, with length 1, and their product.
+    """
+    k = np.zeros((len(u), len(other)))
+    for i, (smooth, linear) in enumerate(parameters.borrowed):
+        k += smooth * _matern(np.abs(u[:, None, i] - other[None, :, i]))
+        k += linear * (u[:, None, i] * other[None, :, i])
+    return k
+
+
+def _matern(distances: Floats) -> Floats:
+    a = ROOT_5 * distances
+    return (1.0 + a * (1.0 + a / 3.0)) * np.exp(-a)
+
+
 def gram(axes: Sequence[Axis], parameters: Hyperparameters, ids: Ints) -> Floats:
-    """Return the kernel matrix [n, n] of level ids [n, d] without noise."""
+    """Return the kernel matrix [n, n] of level ids [n, d], without noise and borrowed parts."""
     n = len(ids)
     total = np.zeros((n, n))
     product = np.ones((n, n))
@@ -138,26 +161,45 @@ class Prior:
     main: float = 0.5  # typical variance of the main effects
     product: float = 0.5  # typical variance of the product
     noise: float = 1e-3  # typical variance of the noise
-    spread: float = 1.0  # standard deviation of every logarithm
+    borrowed: float = 0.5  # typical variance of both parts of all borrowed coordinates together
+    spread: float = 1.0  # standard deviation of every logarithm but those of borrowed variances
+    borrowed_spread: float = 2.0  # of those: whether an earlier sweep helps is not known
 
-    def means(self, axes: Sequence[Axis]) -> Floats:
-        """Return the prior means of the log hyperparameters: lengths, main, product, noise."""
+    def means(self, axes: Sequence[Axis], n_borrowed: int = 0) -> Floats:
+        """Return the prior means of the log hyperparameters.
+
+        Those of the lengths, main, product, two per borrowed coordinate, and noise.
+        """
         lengths = [self.ordinal if axis.ordinal else self.nominal for axis in axes]
-        means: Floats = np.log(np.array([*lengths, self.main, self.product, self.noise]))
+        borrowed = [self.borrowed / max(n_borrowed, 1)] * (2 * n_borrowed)
+        means: Floats = np.log(np.array([*lengths, self.main, self.product, *borrowed, self.noise]))
         return means
+
+    def spreads(self, axes: Sequence[Axis], n_borrowed: int = 0) -> Floats:
+        """Return the prior standard deviations of the log hyperparameters, in that order."""
+        spreads = np.full(len(axes) + 3 + 2 * n_borrowed, self.spread)
+        spreads[len(axes) + 2 : -1] = self.borrowed_spread
+        return spreads
 
 
 def learn(
-    axes: Sequence[Axis], ids: Ints, targets: Floats, prior: Prior, iterations: int
+    axes: Sequence[Axis],
+    ids: Ints,
+    targets: Floats,
+    prior: Prior,
+    iterations: int,
+    borrowed: Floats | None = None,
 ) -> Hyperparameters:
     """Return the maximum a posteriori hyperparameters for level ids and targets.
 
     The search starts at the prior means, so the result depends on the arguments alone: d axes,
-    level ids [n, d], standardised targets [n], and the most steps of L-BFGS-B.
+    level ids [n, d], standardised targets [n], the most steps of L-BFGS-B, and the borrowed
+    coordinates of the runs [n, s].
     """
     kinds = tuple((axis.ordinal, axis.position.tobytes()) for axis in axes)
     contiguous = np.ascontiguousarray(ids, dtype=np.int64)
-    return _learn(kinds, contiguous.tobytes(), targets.tobytes(), prior, iterations)
+    u = b"" if borrowed is None else np.ascontiguousarray(borrowed, dtype=np.float64).tobytes()
+    return _learn(kinds, contiguous.tobytes(), targets.tobytes(), prior, iterations, u)
 
 
 def n_learnt(n: int) -> int:
@@ -174,15 +216,21 @@ def n_learnt(n: int) -> int:
 @lru_cache(maxsize=64)
 @single_blas_thread
 def _learn(
-    kinds: tuple[tuple[bool, bytes], ...], ids: bytes, targets: bytes, prior: Prior, iterations: int
+    kinds: tuple[tuple[bool, bytes], ...],
+    ids: bytes,
+    targets: bytes,
+    prior: Prior,
+    iterations: int,
+    borrowed: bytes,
 ) -> Hyperparameters:
     axes = [Axis(ordinal, np.frombuffer(position)) for ordinal, position in kinds]
     z = np.frombuffer(targets)
     level_ids = np.frombuffer(ids, dtype=np.int64).reshape(z.size, len(axes))
-    mean = prior.means(axes)
+    u = np.frombuffer(borrowed).reshape(z.size, -1) if z.size else np.zeros((0, 0))
+    mean = prior.means(axes, u.shape[1])
     if z.size > 1:
         optimum = minimize(
-            _Density(axes, level_ids, z, mean, prior.spread).negative_log,
+            _Density(axes, level_ids, z, mean, prior.spreads(axes, u.shape[1]), u).negative_log,
             mean,
             jac=True,
             method="L-BFGS-B",
@@ -192,14 +240,21 @@ def _learn(
         mean = np.round(optimum.x, ROUNDED)
     values = [float(v) for v in np.exp(mean)]
     d = len(axes)
-    return Hyperparameters(tuple(values[:d]), values[d], values[d + 1], values[d + 2])
+    pairs = tuple(zip(values[d + 2 : -1 : 2], values[d + 3 : -1 : 2], strict=True))
+    return Hyperparameters(tuple(values[:d]), values[d], values[d + 1], values[-1], pairs)
 
 
 class _Density:
     """The posterior density as a function of theta; pairs of runs are packed and computed once."""
 
     def __init__(
-        self, axes: Sequence[Axis], ids: Ints, targets: Floats, mean: Floats, spread: float
+        self,
+        axes: Sequence[Axis],
+        ids: Ints,
+        targets: Floats,
+        mean: Floats,
+        spread: float | Floats,
+        borrowed: Floats | None = None,
     ) -> None:
         self._axes = axes
         self._targets = targets
@@ -215,19 +270,31 @@ class _Density:
             ]
         ).reshape(len(axes), self._rows.size)
         self._is_ordinal = np.array([axis.ordinal for axis in axes], dtype=np.bool_)
+        # of each borrowed variance: its part of the kernel over pairs and on the diagonal
+        self._borrowed: list[tuple[Floats, Floats]] = []
+        for u in () if borrowed is None else borrowed.T:
+            smooth = _matern(np.abs(u[self._rows] - u[self._columns]))
+            self._borrowed += [
+                (smooth, np.ones(self._n)),
+                (u[self._rows] * u[self._columns], u * u),
+            ]
 
     def negative_log(self, theta: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior density of `theta` and its gradient."""
         n, d = self._n, len(self._axes)
         lengths = np.exp(theta[:d])
-        v1, v2, noise = (float(v) for v in np.exp(theta[d:]))
+        v1, v2, *borrowed, noise = (float(v) for v in np.exp(theta[d:]))
         z, slope = self._correlations(lengths)
         mean_z = z.mean(axis=0) if d else np.ones(self._rows.size)
         product = z.prod(axis=0)
         packed = v1 * mean_z + v2 * product
+        diagonal_k = np.full(n, v1 + v2 + noise + JITTER)
+        for variance, (of_pairs, on_diagonal) in zip(borrowed, self._borrowed, strict=True):
+            packed = packed + variance * of_pairs
+            diagonal_k += variance * on_diagonal
         matrix = np.zeros((n, n), order="F")
         matrix.T.flat[self._flat] = packed  # the lower triangle in LAPACK's order
-        matrix.flat[:: n + 1] = v1 + v2 + noise + JITTER
+        matrix.flat[:: n + 1] = diagonal_k
         factor, failed = lapack.dpotrf(matrix, lower=1)
         if failed:
             return HOPELESS, np.zeros_like(theta)
@@ -236,6 +303,7 @@ class _Density:
         value = 0.5 * float(self._targets @ weights) + float(np.log(np.diag(factor)).sum())
         # d/dt of the log likelihood is 0.5 tr((w w' - K^-1) dK/dt); pairs count twice
         pairs = weights[self._rows] * weights[self._columns] - inverse[self._columns, self._rows]
+        each = weights * weights - np.diag(inverse)
         diagonal = 0.5 * float(weights @ weights - np.trace(inverse))
         gradient = np.empty_like(theta)
         if d:
@@ -243,7 +311,10 @@ class _Density:
             gradient[:d] = per_axis.sum(axis=1)
         gradient[d] = v1 * (float(pairs @ mean_z) + diagonal)
         gradient[d + 1] = v2 * (float(pairs @ product) + diagonal)
-        gradient[d + 2] = noise * diagonal
+        for i, (variance, parts) in enumerate(zip(borrowed, self._borrowed, strict=True)):
+            of_pairs, on_diagonal = parts
+            gradient[d + 2 + i] = variance * float(pairs @ of_pairs + 0.5 * (each @ on_diagonal))
+        gradient[-1] = noise * diagonal
         apart = (theta - self._mean) / self._spread
         value += 0.5 * float(apart @ apart)
         return value, apart / self._spread - gradient
@@ -271,6 +342,9 @@ CHUNK = 1_024
 
 LEAST_VARIANCE = 1e-12
 
+Borrow: TypeAlias = Callable[[Ints], Floats]
+"""Borrowed coordinates [m, s] of level ids [m, d], as of `strategies.gp.transfer`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AxisCorrelations:
@@ -289,12 +363,22 @@ class Posterior:
     hyperparameters: Hyperparameters  # hyperparameters of the kernel
     ids: Ints  # level ids of the runs [n, d]
     targets: Floats  # targets of the runs, [n] or one column for each of s fantasies [n, s]
+    borrow: Borrow | None = None  # borrowed coordinates of level ids, where there are any
+
+    @cached_property
+    def borrowed(self) -> Floats | None:
+        """Borrowed coordinates of the runs [n, s]; None without any."""
+        return None if self.borrow is None else self.borrow(self.ids)
+
+    def imagining(self, ids: Ints, targets: Floats) -> Posterior:
+        """Return the posterior with other runs and targets, and the same hyperparameters."""
+        return replace(self, ids=ids, targets=targets)
 
     @cached_property
     @single_blas_thread
     def factor(self) -> Floats:
         """Lower Cholesky factor of the kernel matrix with noise, [n, n]."""
-        matrix = gram(self.axes, self.hyperparameters, self.ids)
+        matrix = self._gram(self.ids)
         matrix.flat[:: len(matrix) + 1] += self.hyperparameters.noise + JITTER
         lower: Floats = cholesky(matrix, lower=True, check_finite=False)
         return lower
@@ -312,12 +396,17 @@ class Posterior:
         first, second = self._halves(ids)
         mean = np.empty((len(ids), *self.targets.shape[1:]))
         variance = np.empty(len(ids))
+        u = None if self.borrow is None else self.borrow(ids)
         for start in range(0, len(ids), CHUNK):
             part = slice(start, start + CHUNK)
             k = self._cross(first, second, part)
+            if u is not None and self.borrowed is not None:
+                k += borrowed_kernel(self.hyperparameters, u[part], self.borrowed)
             mean[part] = k @ self.weights
             variance[part] = self._explained(k)
         variance = self.hyperparameters.prior_variance - variance
+        if u is not None:
+            variance += (u * u) @ np.array([linear for _, linear in self.hyperparameters.borrowed])
         return mean, np.sqrt(np.maximum(variance, LEAST_VARIANCE))
 
     @cached_property
@@ -336,6 +425,12 @@ class Posterior:
         return errors
 
     @cached_property
+    def left_out_density(self) -> float:
+        """Log predictive density of the runs, each left out, without its constant."""
+        squares = self.left_out**2
+        return float(0.5 * np.sum(np.log(self._precision) - squares))
+
+    @cached_property
     @single_blas_thread
     def _precision(self) -> Floats:
         """Diagonal of the inverse of the kernel matrix with noise, [n]."""
@@ -349,8 +444,10 @@ class Posterior:
     def sample(self, ids: Ints, n: int, rng: np.random.Generator) -> Floats:
         """Draw n noisy joint results [m, n] of m pending runs with level ids [m, d]."""
         k = self._cross(*self._halves(ids), slice(None))
+        if self.borrow is not None and self.borrowed is not None:
+            k += borrowed_kernel(self.hyperparameters, self.borrow(ids), self.borrowed)
         half = solve_triangular(self.factor, k.T, lower=True, check_finite=False)
-        covariance = gram(self.axes, self.hyperparameters, ids) - half.T @ half
+        covariance = self._gram(ids) - half.T @ half
         covariance.flat[:: len(ids) + 1] += self.hyperparameters.noise + JITTER
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -396,6 +493,14 @@ class Posterior:
         axis, length = self.axes[i], self.hyperparameters.lengths[i]
         self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
         return self.correlation(i, ids).mean(axis=0), float(self_correlations.mean())
+
+    def _gram(self, ids: Ints) -> Floats:
+        """Return the kernel matrix [m, m] of level ids without noise."""
+        matrix = gram(self.axes, self.hyperparameters, ids)
+        if self.borrow is not None:
+            u = self.borrow(ids)
+            matrix += borrowed_kernel(self.hyperparameters, u, u)
+        return matrix
 
     def _explained(self, k: Floats) -> Floats:
         """Return k' K^-1 k for every row of k [m, n]."""
@@ -455,15 +560,20 @@ LEAST = 0.01
 class Validity:
     """Gaussian process model of the probability that a run succeeds.
 
-    It is fitted to level ids of the runs with a result [n, d], and of m failed ones [m, d], m >= 1.
+    It is fitted to level ids of the runs with a result [n, d], and of m failed ones [m, d], m >= 1;
+    ``borrow`` gives coordinates from earlier sweeps.
     """
 
-    def __init__(self, axes: Sequence[Axis], succeeded: Ints, failed: Ints) -> None:
+    def __init__(
+        self, axes: Sequence[Axis], succeeded: Ints, failed: Ints, borrow: Borrow | None = None
+    ) -> None:
         self._mean = 2.0 * (len(succeeded) + 1) / (len(succeeded) + len(failed) + 2) - 1.0
         few = [runs[: n_learnt(len(runs))] for runs in (succeeded, failed)]
-        hyperparameters = learn(axes, *self._labelled(*few), PRIOR, ITERATIONS)
+        ids, labels = self._labelled(*few)
+        u = None if borrow is None else borrow(ids)
+        hyperparameters = learn(axes, ids, labels, PRIOR, ITERATIONS, u)
         labelled = self._labelled(succeeded, failed)
-        self._posterior = Posterior(tuple(axes), hyperparameters, *labelled)
+        self.posterior = Posterior(tuple(axes), hyperparameters, *labelled, borrow)
 
     def _labelled(self, succeeded: Ints, failed: Ints) -> tuple[Ints, Floats]:
         labels = np.concatenate([np.ones(len(succeeded)), -np.ones(len(failed))])
@@ -471,7 +581,10 @@ class Validity:
 
     def chance(self, ids: Ints) -> Floats:
         """Return the chance of success [m] of level ids [m, d]."""
-        mean, sd = self._posterior.predict(ids)
+        return self.chance_of(*self.posterior.predict(ids))
+
+    def chance_of(self, mean: Floats, sd: Floats) -> Floats:
+        """Return the chance of success for means and standard deviations of the posterior, [m]."""
         p = ndtr((mean + self._mean) / np.sqrt(SOFTNESS + sd * sd))
         chances: Floats = np.clip(p, LEAST, 1.0 - LEAST)
         return chances

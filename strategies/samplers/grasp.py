@@ -30,6 +30,7 @@ from strategies.data.observation import best
 from strategies.doe.main_effects import Knowledge
 from strategies.gp.anova_model import AnovaModel, free_ids
 from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
+from strategies.gp.transfer import informed_model, transfer_of
 from strategies.samplers.latin_hypercube import balanced_design
 from strategies.samplers.strategy import (
     LISTED_PARTS,
@@ -103,6 +104,21 @@ def local_search(
             break
         search.add_neighbours(search.centres)
     return search.result()
+
+
+def best_by(
+    knowledge: Knowledge, taken: Set[Configuration], worth: Worth, rng: np.random.Generator
+) -> Configuration | None:
+    """Return the free configuration of greatest `worth` near random ones, without a model of runs.
+
+    It climbs until no change of one parameter is better. None if no configuration is free.
+    """
+    search = _LocalSearch(knowledge, taken, worth, rng)
+    search.add_random()
+    while search.evaluate():
+        search.add_neighbours(search.centres)
+    found = search.result()
+    return None if found is None else found.configuration
 
 
 class _LocalSearch:
@@ -387,6 +403,13 @@ def _candidate_lists(model: AnovaModel, origin: Origin) -> str:
     return f" ({', '.join(texts)})" if texts else ""
 
 
+def promising_reason(knowledge: Knowledge) -> str:
+    """Say by which earlier sweeps a first run looks promising."""
+    names = [f"'{sweep.experiment_id}'" for sweep in knowledge.earlier]
+    sweeps = "sweep" if len(names) == 1 else "sweeps"
+    return f"the best prediction by the earlier {sweeps} {join_listed(names)}"
+
+
 def feasibility_reason(knowledge: Knowledge) -> str:
     """Explain in a sentence why the search is for a configuration that succeeds."""
     n_failed, n_done = len(knowledge.failures), len(knowledge.observations)
@@ -440,6 +463,10 @@ FEW = 3  # Number of results below which, after a failure, the feasibility searc
 
 SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
 
+PROMISING = 4  # First runs that earlier sweeps choose
+APART = 2  # Least number of parameters in which a promising first run differs from the others
+TOO_NEAR = 1e3
+
 MOST_ONGOING = 200  # Most current runs (the latest) whose results are imagined
 
 TIE = 1e-9
@@ -488,7 +515,10 @@ class Grasp:
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
         nothing_ended = not knowledge.observations and not knowledge.failures
-        batch.add_design(n if nothing_ended else min(n, self.start - len(knowledge.taken)))
+        if knowledge.earlier:
+            batch.add_promising(min(n, min(self.start, PROMISING) - len(knowledge.taken)))
+        left, n_taken = n - len(batch.suggestions), len(knowledge.taken) + len(batch.suggestions)
+        batch.add_design(left if nothing_ended else min(left, self.start - n_taken))
         while len(batch.suggestions) < n and batch.add_next():
             pass
         return tuple(batch.suggestions)
@@ -513,13 +543,33 @@ class _GraspBatch:
         self._rng = rng
         self._taken = set(knowledge.taken)
         self._ongoing = sorted({*knowledge.pending, *knowledge.running}, key=lambda c: c.level_ids)
-        self._model = AnovaModel.of(knowledge)
+        self._model = informed_model(knowledge)
+
+    def add_promising(self, n: int) -> None:
+        """Add up to n configurations that look best by the earlier sweeps, apart from another."""
+        knowledge = self._knowledge
+        transfer = transfer_of(knowledge.space, knowledge.earlier)
+        for number in range(len(knowledge.taken) + 1, len(knowledge.taken) + n + 1):
+            taken = np.array([c.level_ids for c in self._taken], dtype=np.int64)
+
+            def worth(ids: Ints, taken: Ints = taken) -> Floats:
+                worth = transfer.promise(ids)
+                for row in taken:
+                    worth = worth - TOO_NEAR * ((ids != row).sum(axis=1) < APART)
+                return worth
+
+            found = best_by(knowledge, self._taken, worth, self._rng)
+            if found is None:
+                return
+            reason = f"Run {number} of the initial design: {promising_reason(knowledge)}."
+            self._add(found, "initial", reason)
 
     def add_design(self, n: int) -> None:
         """Add up to n points of the balanced design."""
         if n < 1:
             return
-        space, so_far = self._knowledge.space, self._knowledge.taken
+        space = self._knowledge.space
+        so_far = self._knowledge.taken.union(s.configuration for s in self.suggestions)
         points: tuple[Configuration, ...] = ()
         if self._grasp.design == "extremes":
             points = balanced_design(_extremes(space), n, self._rng, self._taken, so_far)
@@ -597,7 +647,7 @@ class _GraspBatch:
         z = np.repeat(model.targets.z[:, None], FANTASIES, axis=1)
         targets = np.concatenate([z, draws])
         all_ids = np.concatenate([model.ids, ids])
-        imagined = Posterior(model.axes, model.hyperparameters, all_ids, targets)
+        imagined = model.posterior.imagining(all_ids, targets)
         mean, _ = imagined.predict(ids)  # without noise
         return imagined, np.maximum(mean.max(axis=0), model.best)
 
@@ -663,4 +713,5 @@ GRASP = StrategyEntry(
         ),
     ),
     starts=True,
+    learns=True,
 )  # fmt: skip

@@ -347,6 +347,7 @@ class StrategyEntry:
         factory: constructor, called with the options.
         options: options of the strategy.
         starts: whether it chooses the first runs itself; else they are random, as in the paper.
+        learns: whether it learns from earlier sweeps (`Knowledge.earlier`).
         batch: suggestions that belong together; the default size of a batch, unless more runs
             execute at once.
     """
@@ -356,6 +357,7 @@ class StrategyEntry:
     factory: Callable[..., Strategy]
     options: tuple[StrategyOption, ...] = ()
     starts: bool = False
+    learns: bool = False
     batch: int = 1
 
     def build(self, /, **options: OptionValue) -> Strategy:

@@ -32,6 +32,7 @@ from assistant.service.auth import RoleTokens
 from assistant.service.experiment_service import ExperimentService
 from assistant.service.observability import ServiceLog
 from assistant.service.server import HttpServer, bind
+from assistant.session.opening import earlier_sweep
 from assistant.store.event_store import MemoryStore, SqliteStore
 from strategies import SpaceError, StrategyError
 from tests.assistant.examples import TODAY, Bowl, Climb, Hills
@@ -117,6 +118,51 @@ def story(session: Steered, bowl: Bowl) -> None:
     session.finish("enough")
     session.delete()
     session.undelete()
+
+
+def test_what_is_learnt_from_is_stored_by_value_and_chooses_the_first_runs(opened: Open) -> None:
+    bowl = Bowl(baseline=TODAY)
+    before = open_session(bowl, store=MemoryStore(), sla=Sla(30), experiment_id="before")
+    before.submit(before.initial_evaluation(20))
+    executed(before, bowl)
+    earlier = earlier_sweep(before.experiment, bowl.objective)
+    session = opened(bowl, sla=Sla(12), seed=5, strategy="grasp", earlier=(earlier,))
+    (stored,) = session.experiment.opened.earlier
+    assert (stored.experiment_id, stored.level_ids, stored.failed) == (
+        "before", earlier.level_ids, earlier.failed
+    )  # fmt: skip
+    assert stored.responses == earlier.responses
+    batch = session.initial_evaluation(4)
+    assert "the earlier sweep 'before'" in batch.suggestions[0].reason
+    session.submit(batch)
+    executed(session, bowl)
+    session.submit(session.suggest(2))
+    executed(session, bowl)
+    session.catch_up()
+    reference = open_session(
+        bowl, store=MemoryStore(), sla=Sla(12), seed=5, strategy="grasp", earlier=(earlier,)
+    )
+    reference.submit(reference.initial_evaluation(4))
+    executed(reference, bowl)
+    reference.submit(reference.suggest(2))
+    executed(reference, bowl)
+    assert told(session.experiment) == told(reference.experiment)
+
+
+def test_what_cannot_be_learnt_from_is_refused_in_a_sentence(opened: Open) -> None:
+    bowl = Bowl(baseline=TODAY)
+    before = open_session(bowl, store=MemoryStore(), sla=Sla(30), experiment_id="before")
+    with pytest.raises(SettingsError, match="'before': none of its runs has a result with height"):
+        earlier_sweep(before.experiment, bowl.objective)
+    before.submit(before.initial_evaluation(6))
+    executed(before, bowl)
+    earlier = earlier_sweep(before.experiment, bowl.objective)
+    with pytest.raises(SettingsError, match=r"'copper' cannot learn .* take grasp"):
+        opened(bowl, strategy="copper", earlier=(earlier,))
+    with pytest.raises(SettingsError, match="'before' is named twice"):
+        opened(bowl, strategy="grasp", earlier=(earlier, earlier))
+    with pytest.raises(SettingsError, match="shares no parameter"):
+        opened(Hills(), strategy="grasp", earlier=(earlier,))
 
 
 def test_one_story_ends_in_the_same_state_everywhere(opened: Open) -> None:

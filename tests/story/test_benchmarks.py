@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "cloud_packing": ("--azure", "azure_v1"),
     "search": ("--tables", "tables"),
     "suggest": (),
+    "learning": ("--pairs", "tables/pairs"),
     "ask_tell": (),
     "coverage": ("--tables", "tables"),
     "agents": (),

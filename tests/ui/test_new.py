@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from assistant import Sla, Tariff
+from assistant import Sla, Tariff, open_session
+from assistant.applications.lookup import Lookup
 from assistant.applications.scheduling_futures import FutureScheduling
 from assistant.applications.scheduling_presets import Preset
+from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import SqliteStore
 from assistant.ui.pages import new, new_fields
 from assistant.ui.pages import new as new_trial
@@ -355,6 +357,29 @@ def test_a_table_shows_its_levels_and_its_own_measures(
     page = at(page, "Objective and goal")
     page = type_in(page, {"direction": "maximise"})
     assert "duration_s" in page.selectbox(key="new-measure-known").options
+
+
+def test_a_stored_experiment_with_the_same_parameters_is_named_and_learnt_from(
+    store: Path, opened: list[NewExperiment], table: Path
+) -> None:
+    before = open_session(
+        Lookup(MeasuredTable.read(table), table.name), store=SqliteStore(store), sla=Sla(12)
+    )
+    before.submit(before.initial_evaluation(12))
+    before.run_queued(SerialExecutor(Lookup(MeasuredTable.read(table), table.name)))
+    page = begun(store, opened, Form("table", str(table)))
+    page = at(page, "Objective and goal")
+    assert f"Experiment {before.id} has the same parameters" in " ".join(
+        caption.value.replace("\\", "") for caption in page.caption
+    )
+    page = type_in(page, {"learn-from": "nobody"})
+    page = press(page, "new-start")
+    assert "No experiment 'nobody'" in told(page)
+    page = type_in(page, {"learn-from": before.id})
+    assert "has the same parameters" not in " ".join(caption.value for caption in page.caption)
+    press(page, "new-start")
+    (earlier,) = opened[0].session.experiment.opened.earlier
+    assert (earlier.experiment_id, len(earlier.responses)) == (before.id, 12)
 
 
 # -- a sweep file ----------------------------------------------------------------------------------

@@ -356,7 +356,7 @@ def _run_once(built: BuiltSweep, name: str, include: str | None, *, quiet: bool)
     """Open the sweep in memory and run one configuration of it."""
     first_runs = first_configurations(built, [])
     past_results(built)
-    session = open_sweep(built, MemoryStore(), name)
+    session = open_sweep(built, MemoryStore(), name, earlier=())  # one run learns nothing
     run = _submitted(session, built, first_runs, include)
     experiment = session.experiment
     values = experiment.space.values(run.configuration)

@@ -23,7 +23,6 @@ from assistant.cli.experiment_view import (
     existing,
     print_state,
     print_warning,
-    session_in,
     stored_session,
     stored_state,
     warning_object,
@@ -63,6 +62,7 @@ from assistant.presentation.tables.sla import sla_words
 from assistant.presentation.text.number_format import level
 from assistant.service.store_connection import embedded_service
 from assistant.session.execution import ExecutionLock
+from assistant.session.opening import session_in
 from assistant.session.session import Session
 from strategies import Level, OptionValue, ParameterSpace, strategy_entry
 from strategies.space.parameter import parse_number

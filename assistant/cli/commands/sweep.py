@@ -17,6 +17,8 @@ from assistant.cli.console import (
 )
 from assistant.cli.experiment_options import first_configurations, results_of
 from assistant.cli.experiment_view import (
+    earlier_in,
+    say_similar,
     stored_session,
 )
 from assistant.cli.options import (
@@ -51,7 +53,7 @@ from assistant.presentation.report.html import check_target
 from assistant.service.store_connection import embedded_service
 from assistant.session.execution import ExecutionLock
 from assistant.store.event_store import MemoryStore
-from strategies import Level
+from strategies import EarlierSweep, Level
 
 DEMO: dict[str, Any] = {
     "name": "demo",
@@ -97,7 +99,11 @@ def sweep(
     include: Include = None,
     start_from: Annotated[
         str | None,
-        typer.Option("--from", help="Import the results of a stored experiment; they use no run."),
+        typer.Option(
+            "--from",
+            help="Import the results of a stored experiment, as if measured here; "
+            "they use no run. If they were measured elsewhere: --learn-from.",
+        ),
     ] = None,
     report: Report = None,
     store: StoreOption = None,
@@ -133,14 +139,17 @@ def _steer(
         if start_from is None
         else results_of(stored_session(start_from, store, take_key=False), built)
     )
+    earlier = earlier_in(store, built)
+    if start_from is None and not earlier and not as_json:
+        say_similar(path, built)
     if report is not None:
         check_target(report)
     if is_external_application(tables.get("application")):
-        return _sweep_externally(built, tables, first_runs, before, path, report, as_json)
+        return _sweep_externally(built, tables, first_runs, before, earlier, path, report, as_json)
     name, made_from = _name(built), config_snapshot(tables, first_runs)
-    open_sweep(built, MemoryStore(), name, made_from)  # refuse before a store is made
+    open_sweep(built, MemoryStore(), name, made_from, earlier)  # refuse before a store is made
     with embedded_service(path) as opened_store:
-        session = open_sweep(built, opened_store, name, made_from)
+        session = open_sweep(built, opened_store, name, made_from, earlier)
         with ExecutionLock(path, session.id):
             take_in(session, before, replicates=True, quiet=as_json)  # with own runs and seeds
             hooks = built.settings.hooks.build()
@@ -152,6 +161,7 @@ def _sweep_externally(
     tables: dict[str, Any],
     first_runs: tuple[dict[str, Level], ...],
     before: Sequence[Result],
+    earlier: tuple[EarlierSweep, ...],
     path: Path,
     report: Path | None,
     as_json: bool,
@@ -159,7 +169,7 @@ def _sweep_externally(
     """Run a sweep whose external client executes the runs."""
     refuse_elsewhere(built)
     name = built.settings.name or _name(built)
-    open_sweep(built, MemoryStore(), name)  # refuse before a store is made
+    open_sweep(built, MemoryStore(), name, earlier=earlier)  # refuse before a store is made
     with embedded_service(path):
         session = open_external_sweep(path, tables, name)
         return wait_for_client(

@@ -7,12 +7,13 @@ from typing import Literal
 
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import ExperimentState
-from assistant.core.experiment import Experiment
+from assistant.core.experiment import Experiment, once_per_result
 from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
 from assistant.presentation.charts.vega_lite import TradePoint
 from assistant.presentation.text.comparison import compare, compare_best, violated_words
 from assistant.presentation.text.later_jobs import later_jobs
 from assistant.presentation.text.number_format import duration, lasting, level, quantity
+from strategies import EarlierSweep, borrowed_shares, strategy_entry
 
 LONGEST_FAILURE = 300
 
@@ -56,10 +57,42 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
     more = (
         *_traded(experiment, best),
         *later_jobs(experiment),
+        *learnt(experiment),
         _spent(experiment),
         *_why_failed(experiment),
     )
     return replace(finding, sentences=(*finding.sentences, *more))
+
+
+LITTLE = 0.1  # Share of the model up to which an earlier experiment has hardly helped
+
+
+@once_per_result
+def learnt(experiment: Experiment) -> tuple[str, ...]:
+    """Return how much the search has borrowed from each earlier experiment; empty without any."""
+    earlier, strategy = experiment.opened.earlier, experiment.steering.strategy
+    if earlier and not strategy_entry(strategy).learns:
+        return (f"The strategy '{strategy}' does not learn from earlier experiments.",)
+    shares = borrowed_shares(experiment.knowledge) if earlier else None
+    if shares is None:
+        return ()
+    sentences = []
+    for sweep, share in zip(earlier, shares, strict=True):
+        subject = (
+            f"{share:.0%} of the search's model is borrowed from {borrowed_from(experiment, sweep)}"
+        )
+        why = "; it agrees little with the runs here" if share < LITTLE else ""
+        sentences.append(f"{subject}{why}.")
+    return tuple(sentences)
+
+
+def borrowed_from(experiment: Experiment, sweep: EarlierSweep) -> str:
+    """Return an earlier experiment in words: "'conv' (60 runs, 7 of 7 parameters)"."""
+    n_runs = len(sweep.responses) + len(sweep.failed)
+    n = len(sweep.shared(experiment.space))
+    of = sum(parameter.n_levels > 1 for parameter in experiment.space.parameters)
+    runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
+    return f"'{sweep.experiment_id}' ({runs}, {n} of {of} parameters)"
 
 
 def _found(

@@ -21,7 +21,14 @@ from assistant.ui.jobs import BackgroundJob, CommandExit, JobRegistry, work_fold
 from assistant.ui.pages import new_fields, new_source, new_steps
 from assistant.ui.pages.new_fields import FieldMessages
 from assistant.ui.pages.new_form import Form, ObjectiveFields
-from assistant.ui.pages.new_preview import START, NewExperiment, Outline, open_from, outline
+from assistant.ui.pages.new_preview import (
+    START,
+    NewExperiment,
+    Outline,
+    open_from,
+    outline,
+    similar_words,
+)
 from assistant.ui.pages.new_sweep_file import FormFault
 from assistant.ui.state import put, seed_choice
 
@@ -371,7 +378,8 @@ def _draw_step(step: int, form: Form, beside: FieldMessages, store: Path) -> tup
         form = new_steps.parameters_step(form, beside, outline(form))
     else:
         form = new_steps.objective_step(form, beside, outline(form), dry_run_measures())
-        form = new_steps.steering_step(form, beside)
+        similar = similar_words(form, store, outline(form).space)
+        form = new_steps.steering_step(form, beside, similar)
         form = new_steps.file_section(form, beside, outline(form))
     return form, outline(form)
 

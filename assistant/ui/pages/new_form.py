@@ -175,6 +175,7 @@ class Form:
         deadline: time from now, such as ``30m``; none if empty.
         terms: the other fields of the SLA.
         exclude: conditions, one a line; a configuration that meets one is never suggested.
+        learn_from: earlier experiments that guide the search, one a line.
         exploitation: share of suggestions inside regions of good results; None is no split.
         initial: number of runs in the initial design.
         batch: suggestions at a time; empty is the default of the strategy.
@@ -201,6 +202,7 @@ class Form:
     cluster: ClusterFields = field(default_factory=ClusterFields)
     exclude: str = ""
     wish: ObjectiveFields = field(default_factory=ObjectiveFields)
+    learn_from: str = ""
     exploitation: float | None = None
     initial: int = 10
     batch: int | None = None
@@ -302,6 +304,7 @@ SWEEP_BINDINGS = (
     *(Binding(name, name) for name in ("seed", "workers", "initial", "batch", "warnings")),
     Binding("exploitation", "exploitation", place="share"),
     Binding("exclude", "exclude", lines=True),
+    Binding("learn_from", "learn_from", lines=True),
 )
 CLUSTER_BINDINGS = tuple(
     Binding(f"application.{path}", f"cluster.{path.rpartition('.')[2]}")

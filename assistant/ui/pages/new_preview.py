@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +28,25 @@ from assistant.config.sweep_file import (
     read_source,
     toml_text,
 )
+from assistant.core.files import is_there
 from assistant.core.ports import Application, Result, Store
 from assistant.core.sla import AutoSteering
 from assistant.service.store_connection import open_store
+from assistant.session.opening import earlier_sweeps, similar_experiment
 from assistant.session.session import Session
 from assistant.store.event_store import MemoryStore
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.pages.new_form import ClusterFields, Form, ObjectiveFields, parameter_of
 from assistant.ui.pages.new_sweep_file import FormFault, write_tables
-from strategies import Exclusion, Level, ParameterSpace, make_strategy
+from strategies import (
+    EarlierSweep,
+    Exclusion,
+    Level,
+    ParameterSpace,
+    make_strategy,
+    strategy_entry,
+    strategy_names,
+)
 
 EXAMPLE = Form(
     name="example",
@@ -85,14 +96,38 @@ def open_from(form: Form, store: Path) -> NewExperiment:
     try:
         past, configurations = past_results(built), initial_configurations(built)
         made_from = config_snapshot(tables, configurations)
+        earlier = _earlier(built, store)
         # opened in memory first, to find faults
-        _open_session(built, form.full_name, MemoryStore(), past, configurations, made_from)
+        _open_session(
+            built, form.full_name, MemoryStore(), past, configurations, made_from, earlier
+        )
     except Exception as error:
         raise FormFieldError(_general(form), sentence(error)) from error
     target = open_store(store, take_key=False)
-    session = _open_session(built, form.full_name, target, past, configurations, made_from)
+    session = _open_session(built, form.full_name, target, past, configurations, made_from, earlier)
     auto_steering = AutoSteering(settings.batch, settings.initial, settings.warnings)
     return NewExperiment(session, built.application, auto_steering if form.unattended else None)
+
+
+def _earlier(built: BuiltSweep, store: Path) -> tuple[EarlierSweep, ...]:
+    """Return what a sweep learns from the stored experiments that its settings name."""
+    named = built.settings.learn_from
+    if not named:
+        return ()
+    with closing(open_store(store, take_key=False)) as opened:
+        return earlier_sweeps(opened, named, built.objective)
+
+
+def similar_words(form: Form, store: Path, space: ParameterSpace | None) -> str:
+    """Return a sentence on a stored experiment with the form's parameters; "" without one."""
+    known = form.strategy in strategy_names() and strategy_entry(form.strategy).learns
+    if form.learn_from.strip() or space is None or not known or not is_there(store):
+        return ""
+    with closing(open_store(store, take_key=False)) as opened:
+        similar = similar_experiment(opened, space)
+    if similar is None:
+        return ""
+    return f"Experiment {similar.id} has the same parameters; its results may guide this search."
 
 
 def _open_session(
@@ -102,9 +137,10 @@ def _open_session(
     past: Sequence[Result],
     configurations: Sequence[Mapping[str, Level]],
     made_from: Mapping[str, Any],
+    earlier: tuple[EarlierSweep, ...],
 ) -> Session:
     """Open a session; import past results, submit the baseline and the listed runs."""
-    session = open_sweep(built, store, name, made_from)
+    session = open_sweep(built, store, name, made_from, earlier)
     import_past_runs(session, built, past, configurations, baseline=True)
     return session
 

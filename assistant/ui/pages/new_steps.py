@@ -601,8 +601,11 @@ AT_WARNING: Mapping[OnWarning, str] = {
 }
 
 
-def steering_step(form: Form, beside: FieldMessages) -> Form:
-    """Draw who chooses the runs, and the fields of the strategy; return the changed form."""
+def steering_step(form: Form, beside: FieldMessages, similar: str) -> Form:
+    """Draw who chooses the runs, and the fields of the strategy; return the changed form.
+
+    ``similar`` is what `new_preview.similar_words` says.
+    """
     st.subheader("Who chooses the runs", divider="gray")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         unattended = new_fields.tick(
@@ -616,6 +619,10 @@ def steering_step(form: Form, beside: FieldMessages) -> Form:
     if form.source != "file":
         with st.expander("Strategy, seed, runs at once"):
             form = _strategy(form)
+        form = new_fields.bound(form, "learn_from", height=80)
+        if similar:
+            st.caption(labels.escape_markdown(similar))
+        beside.at("new-learn-from")
     beside.at("new-strategy")
     return form
 

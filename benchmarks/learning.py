@@ -1,0 +1,290 @@
+"""How many runs an earlier sweep saves: the default strategy with and without ``--learn-from``.
+
+``python -m benchmarks.learning --pairs DIR`` reads measured tables of the same program on different
+machines (CSV; ``PROGRAM_MACHINE.csv``) and learns from each for each other one of its program;
+``--halves DIR`` takes tables of two parts of a job log (``LOG_1.csv`` and ``LOG_2.csv``), which
+``--logs DIR`` makes from real logs where they are not there yet.
+
+* The earlier sweep is one of ours, with the same budget, and its runs are free. Its seed is
+  another than that of the sweep that learns from it.
+* ``alone`` is the same search without it, with the same seed.
+* ``unrelated`` learns from a sweep of the same space whose results were dealt out at random.
+* Printed are medians over the seeds of the runs to within 5 % and 1 % of (median - best), and the
+  ratio of runs; not reached within the budget counts as one run more. The intervals are of a
+  bootstrap over the pairs.
+
+Every episode is a step that ``--resume`` keeps.
+"""
+
+import argparse
+import gzip
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from assistant import AssistantError
+from benchmarks.episodes import Method, play
+from benchmarks.harness import Record, guarded, parser, table
+from benchmarks.runs_to_goal import GOALS, Ratio, ratio_of_log_means, runs_to
+from benchmarks.search import parse_seeds
+from benchmarks.spaces import Problem, from_table
+from strategies import DEFAULT_STRATEGY, Failure, Observation
+from strategies.data.earlier_sweep import EarlierSweep
+
+SHOWN = ("5 %", "1 %")
+LOGS = {
+    "theta_2022": 4360, "theta_2023": 4360, "UniLu-Gaia-2014-1": 2004, "lublin_256": 256,
+    "CEA-Curie-2011-2.1-cln": 93_312,
+}  # fmt: skip
+"""Job logs of the halves, with their processors; of others hardly a job waits."""
+JOBS = 3_000  # Jobs of each part of a log
+EARLIER_SEED = 1_000  # Added to the seed of a sweep for that of the one it learns from
+FREE = ("seeds", "pairs", "halves", "logs", "unrelated")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An earlier space, and the one that is searched now."""
+
+    source: Problem
+    target: Problem
+
+    @property
+    def name(self) -> str:
+        """Both names, such as "conv_a4000 -> conv_w6600"."""
+        return f"{self.source.name} -> {self.target.name}"
+
+
+def pairs_in(folder: Path) -> list[Pair]:
+    """Return the pairs of tables whose names agree up to the last underscore, both directions.
+
+    Raises `AssistantError` if there is none.
+    """
+    problems = [from_table(path) for path in sorted(folder.glob("*.csv"))]
+    pairs = [
+        Pair(source, target)
+        for source in problems
+        for target in problems
+        if source is not target and _program(source) == _program(target)
+    ]
+    if not pairs:
+        raise AssistantError(
+            f"'{folder}' holds no two tables of one program; name them PROGRAM_MACHINE.csv."
+        )
+    return pairs
+
+
+def _program(problem: Problem) -> str:
+    return problem.name.rpartition("_")[0]
+
+
+def dealt_out(problem: Problem) -> Problem:
+    """Return the problem with the results of its valid runs dealt out at random among them."""
+    objective = problem.objective.copy()
+    valid = np.flatnonzero(~np.isnan(objective))
+    objective[valid] = np.random.default_rng(0).permutation(objective[valid])
+    return replace(problem, name=f"{problem.name}, dealt out", objective=objective)
+
+
+def earlier_sweep(problem: Problem, proposals: Sequence[int]) -> EarlierSweep:
+    """Return what a sweep over a problem leaves to learn from."""
+    observations, failures = [], []
+    for index in proposals:
+        configuration, value = problem.space.configuration(index), float(problem.objective[index])
+        if np.isnan(value):
+            failures.append(Failure(configuration, "not in the table"))
+        else:
+            observations.append(Observation(configuration, -value))
+    return EarlierSweep.of(problem.name, problem.space, observations, failures)
+
+
+class Measurement:
+    """Episodes of one record: played where they are missing."""
+
+    def __init__(self, record: Record, budget: int) -> None:
+        self._record, self._budget = record, budget
+        self._method = Method.parse(DEFAULT_STRATEGY)
+
+    def alone(self, problem: Problem, seed: int) -> list[int]:
+        """Return the proposals of a search without an earlier sweep."""
+        return self._proposals(f"{problem.name}, alone, seed {seed}", problem, seed)
+
+    def learning(self, pair: Pair, seed: int) -> list[int]:
+        """Return the proposals of a search that learns from a sweep over the source."""
+        name = f"{pair.name}, seed {seed}"
+        earlier: tuple[EarlierSweep, ...] = ()
+        if name not in self._record.body["steps"]:
+            source = self.alone(pair.source, seed + EARLIER_SEED)
+            earlier = (earlier_sweep(pair.source, source),)
+        return self._proposals(name, pair.target, seed, earlier)
+
+    def _proposals(
+        self, name: str, problem: Problem, seed: int, earlier: tuple[EarlierSweep, ...] = ()
+    ) -> list[int]:
+        played: dict[str, Any] = self._record.step(
+            name,
+            partial(
+                play,
+                problem,
+                self._method,
+                seed,
+                self._budget,
+                python=sys.executable,
+                to_optimum=False,
+                earlier=earlier,
+            ),
+        )
+        return [int(index) for index in played["proposals"].split()]
+
+
+Runs = dict[str, dict[int, int]]
+"""Runs to one goal: by pair, then by seed."""
+
+
+def measure(
+    pairs: Sequence[Pair], seeds: Sequence[int], budget: int, record: Record
+) -> Mapping[str, tuple[Runs, Runs]]:
+    """Return the runs of learning and of searching alone, by goal."""
+    measurement = Measurement(record, budget)
+    found: dict[str, tuple[Runs, Runs]] = {goal: ({}, {}) for goal in SHOWN}
+    for pair in pairs:
+        for seed in seeds:
+            learning, alone = measurement.learning(pair, seed), measurement.alone(pair.target, seed)
+            sys.stderr.write(f"{pair.name}, seed {seed}\n")
+            for goal, runs in found.items():
+                at = pair.target.goal(GOALS[goal])
+                for by_pair, proposals in zip(runs, (learning, alone), strict=True):
+                    n = runs_to(pair.target.objective[proposals], at, budget)
+                    by_pair.setdefault(pair.name, {})[seed] = n
+    return found
+
+
+def show(kind: str, found: Mapping[str, tuple[Runs, Runs]], record: Record) -> None:
+    """Print one row per pair, and one of them all; note the figures."""
+    names = list(found[SHOWN[0]][0])
+    rows = []
+    for name in names:
+        row = [name]
+        for goal, (learning, alone) in found.items():
+            medians = [statistics.median(runs[name].values()) for runs in (alone, learning)]
+            ratio = ratio_of_log_means({name: learning[name]}, {name: alone[name]})
+            record.figure(f"{kind}, {name}: {goal}", _value(ratio))
+            row.append(f"{medians[0]:g} -> {medians[1]:g} ({ratio})")
+        rows.append(row)
+    all_pairs = ["all, ratio of runs"]
+    for goal, (learning, alone) in found.items():
+        ratio = ratio_of_log_means(learning, alone)
+        record.figure(f"{kind}: {goal}", _value(ratio))
+        worst = max(
+            _value(ratio_of_log_means({name: learning[name]}, {name: alone[name]})) or 0.0
+            for name in names
+        )
+        record.figure(f"{kind}, worst pair: {goal}", worst)
+        all_pairs.append(f"{ratio}; worst {worst:.2f}")
+    table(
+        [kind, *(f"runs to {goal}: alone -> learning (ratio)" for goal in found)],
+        [*rows, all_pairs],
+    )
+
+
+def _value(ratio: Ratio | None) -> float | None:
+    return None if ratio is None else ratio.value
+
+
+def kinds_of(options: argparse.Namespace) -> Iterator[tuple[str, list[Pair]]]:
+    """Yield the kinds of pairs that were asked for."""
+    if options.pairs is not None:
+        pairs = pairs_in(options.pairs)
+        pairs = pairs[:1] if options.quick else pairs
+        yield "machines", pairs
+        if options.unrelated:
+            targets = {pair.target.name: pair.target for pair in pairs}.values()
+            yield "unrelated", [Pair(dealt_out(problem), problem) for problem in targets]
+    if options.halves is not None:
+        if options.logs is not None:
+            tabulate_halves(options.logs, options.halves)
+        yield "halves of logs", pairs_in(options.halves)
+
+
+def tabulate_halves(logs: Path, folder: Path) -> None:
+    """Write tables of schedules of the first and the next `JOBS` jobs of each log of `LOGS`.
+
+    Those that are there already stay. Raises `AssistantError` if a log cannot be tabulated.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for log, procs in LOGS.items():
+        for number, part in enumerate(parts_of(logs / f"{log}.swf.gz"), 1):
+            out = folder / f"{log}_{number}.csv"
+            if out.exists():
+                continue
+            swf = out.with_suffix(".swf")
+            swf.write_text(part)
+            done = subprocess.run(
+                [
+                    sys.executable, "-m", "assistant.cli", "tabulate", "--log", str(swf),
+                    "--procs", str(procs), "--out", str(out), "--preset", "paper",
+                    "--reading", "unsorted=sort",
+                    "--threads", "1", *levels_on(procs),
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )  # fmt: skip
+            swf.unlink()
+            if done.returncode != 0:
+                raise AssistantError(f"{out.stem} could not be tabulated: {done.stderr.strip()}")
+            sys.stderr.write(f"{out.stem} is tabulated\n")
+
+
+def parts_of(log: Path) -> tuple[str, str]:
+    """Return the first and the next `JOBS` jobs of a log (SWF, gzip), as text."""
+    with gzip.open(log, "rt") as lines:
+        jobs = [line for line in lines if line.strip() and not line.startswith(";")]
+    return "".join(jobs[:JOBS]), "".join(jobs[JOBS : 2 * JOBS])
+
+
+def levels_on(procs: int) -> list[str]:
+    """Return the options of the parameters to vary on a cluster of so many processors."""
+    small = ",".join(str(procs * share // 32) for share in (0, 1, 2, 4, 8, 12))
+    widths = ",".join(str(max(procs // part, 1)) for part in (64, 16, 8, 4, 2))
+    return [
+        "--order", "fcfs,sjf,saf,lxf", "--backfill", "easy,none",
+        "--levels", f"small_procs={small}",
+        "--levels", "small_max_requested_s=900,1800,3600,7200,14400,28800",
+        "--levels", f"small_max_procs={widths}",
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print the tables, write the JSON."""
+    options_parser = parser(__doc__ or "")
+    add = options_parser.add_argument
+    add("--pairs", type=Path, help="folder of tables of programs on several machines (CSV)")
+    add("--unrelated", action="store_true", help="learn from results dealt out at random, too")
+    add("--halves", type=Path, help="folder of tables of two parts of job logs")
+    add("--logs", type=Path, help="folder of job logs; makes the tables of --halves")
+    add("--budget", type=int, default=60, help="runs per episode")
+    add("--seeds", default="0-4", help="such as 0-9 or 0,3,7")
+    options = options_parser.parse_args()
+    if options.quick:
+        options.budget, options.seeds = 9, "0"
+    seeds = parse_seeds(options.seeds)
+    record = Record("learning", options, seeds, FREE)
+    for kind, pairs in kinds_of(options):
+        show(kind, measure(pairs, seeds, options.budget, record), record)
+    record.write()
+
+
+if __name__ == "__main__":
+    guarded(main)
