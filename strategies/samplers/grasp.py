@@ -543,7 +543,8 @@ class _GraspBatch:
         self._rng = rng
         self._taken = set(knowledge.taken)
         self._ongoing = sorted({*knowledge.pending, *knowledge.running}, key=lambda c: c.level_ids)
-        self._model = informed_model(knowledge)
+        model_of = informed_model if knowledge.earlier else AnovaModel.of
+        self._model = model_of(knowledge)
 
     def add_promising(self, n: int) -> None:
         """Add up to n configurations that look best by the earlier sweeps, apart from another."""

@@ -126,7 +126,9 @@ def test_list_page_terminal_api_and_report_say_the_same(
         out = capsys.readouterr().out
         assert f"{state.icon} {state.sentence}\n{step.removesuffix('.')}" in out
         report = render_html(collect(new.session.experiment, state=state))
-        assert f"{state.icon} {state.sentence} {step}" in report
+        # who reads the report is not told to read it
+        told_there = state.sentence if step == NextStep.REPORT else f"{state.sentence} {step}"
+        assert f'<p id="state">{state.icon} {told_there}</p>' in report
 
 
 def test_steer_says_nothing_of_resuming_while_the_sweep_runs(
