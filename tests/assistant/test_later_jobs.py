@@ -114,3 +114,10 @@ def test_short_queues_are_said() -> None:
 def test_without_such_measures_nothing_is_said() -> None:
     plain = {"mean_wait_s": 5.0, "class_wait_ratio": 1.0}
     assert sentences(plain | {"mean_wait_s": 4.0}, plain) == ()
+
+
+def test_where_nothing_waits_nothing_is_compared() -> None:
+    idle = CURRENT | {"mean_wait_s": 0.0, "later_mean_wait_s": 0.0}
+    told = sentences(idle, idle)
+    assert told[0] == "No job waits under the current configuration, so no other can do better."
+    assert "ask how much more work fits" in told[1]

@@ -98,6 +98,8 @@ def _without_gain(experiment: Experiment, current: Measures) -> tuple[str, ...]:
     mean_s = _number(current, _MEAN)
     if mean_s is None:
         return ()
+    if mean_s == 0:
+        return ("No job waits under the current configuration, so no other can do better.",)
     nothing = (
         "No tried configuration shortens the mean wait without making a class of jobs wait longer."
     )
