@@ -73,7 +73,8 @@ def test_a_study_outlives_the_pages_and_ends_as_a_script_does(
         person.page.set_viewport_size({"width": 420, "height": 900})
         person.drawn()
         main = page.get_by_test_id("stMain")
-        assert main.evaluate("main => main.scrollWidth <= main.clientWidth + 1")
+        fits = "main => main.scrollWidth <= main.clientWidth + 1"
+        await_that(lambda: main.evaluate(fits), "the page was as narrow as the window", 30)
     to = tmp_path / "by-hand"
     assert run(["agents", "run", str(tmp_path / "study.toml"), "--to", str(to), "--json"]) == 0
     assert (tmp_path / "taken.parquet").read_bytes() == (to / "results.parquet").read_bytes()
