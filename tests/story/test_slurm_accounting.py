@@ -56,6 +56,16 @@ class Submitted:
         said = self.cluster.ask("squeue", "-h", "-t", "running", "-o", "%M", "-j", listed).split()
         return len(said) == len(self.jobs[kind]) and "0:00" not in said
 
+    def recorded(self, kind: str, state: str) -> int:
+        """Count the executions in a state that the accounting knows, of jobs of a kind.
+
+        Slurm sends the start of a job to the accounting up to some seconds later, and a requeue
+        before that leaves no record of the execution.
+        """
+        listed = ",".join(map(str, self.jobs[kind]))
+        command = ("sacct", "-aXPnD", "-j", listed, "--format", "state")
+        return self.cluster.ask(*command).split().count(state)
+
 
 @pytest.fixture(scope="module")
 def submitted(accounting_scripts: Path) -> Iterator[Submitted]:
@@ -71,8 +81,10 @@ def _submit_all(made: Submitted) -> None:
     for _ in range(N_REQUEUED):
         made.submit("requeued", 1, 3, "--requeue", run="test $SLURM_RESTART_COUNT || sleep 300")
     until(lambda: made.have_run_for_a_second("requeued"), "jobs to be requeued")
+    until(lambda: made.recorded("requeued", "RUNNING") == N_REQUEUED, "the accounting of them")
     for job in made.jobs["requeued"]:
         made.cluster.ask("scontrol", "requeue", str(job))
+    until(lambda: made.recorded("requeued", "REQUEUED") == N_REQUEUED, "the record of requeues")
     array = made.submit("array", 2, 4, f"--array=0-{N_ARRAY - 1}%20")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: made.submit("plain", 1 + n % 8, 1 + n % 3, run="sleep 1"),
