@@ -106,7 +106,7 @@ MUTANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 
 TRY = """
-import os, sys, tempfile
+import os, shutil, sys, tempfile
 from pathlib import Path
 import assistant
 assert Path(assistant.__file__).parent == Path.cwd() / "assistant"
@@ -137,6 +137,7 @@ for name in sys.argv[1:]:
         except BaseException as error:
             sys.stderr.write(f"{name}: {type(error).__name__}: {str(error)[:300]}")
             sys.stderr.flush()
+            shutil.rmtree(folder, ignore_errors=True)  # nothing else is tidied below
             os._exit(SEEN)
 """
 
