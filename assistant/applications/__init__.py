@@ -7,13 +7,13 @@ It may import `assistant.core`, `strategies` and `sim.api`, and nothing above th
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from assistant.applications.command import Command
 from assistant.applications.extensions.ai_platform import AiPlatform
 from assistant.applications.extensions.flood import Flood
 from assistant.applications.extensions.maze import MazeRunner
 from assistant.applications.extensions.placement import FleetPlacement, usual_workload
 from assistant.applications.function import Function
 from assistant.applications.lookup import Lookup
+from assistant.applications.program import Program
 from assistant.applications.rest import Rest
 from assistant.applications.scheduling import Scheduling
 from assistant.core.objective import Objective, SingleMeasure
@@ -59,9 +59,9 @@ def _lookup_example() -> Lookup:
 _EXAMPLE_SPACE = ParameterSpace((Parameter("x", (1, 2, 3)), Parameter("mode", ("a b", "-c; d"))))
 
 
-def _command_example() -> Command:
+def _command_example() -> Program:
     script = 'echo "$2" >&2; echo $((($1 - 2) * ($1 - 2)))'
-    return Command(
+    return Program(
         ("/bin/sh", "-c", script, "sh", "{x}", "{mode}"),
         _EXAMPLE_SPACE,
         Objective(SingleMeasure("height")),

@@ -19,8 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
-from assistant.applications.command import SEED, check_baseline
 from assistant.applications.measures import WALL, measures_of
+from assistant.applications.program import SEED, check_baseline
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.events import Fact
 from assistant.core.files import is_file

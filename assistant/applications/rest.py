@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assistant.applications.command import check_baseline
 from assistant.applications.measures import WALL, measures_of
+from assistant.applications.program import check_baseline
 from assistant.applications.rest_address import check_url
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.events import Fact

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
-from assistant.applications.command import Command, Reading
 from assistant.applications.function import Function
 from assistant.applications.measures import JsonFile, JsonOutput, Patterns
 from assistant.applications.process_limits import MOST_PROCESSES
+from assistant.applications.program import Program, Reading
 from assistant.applications.rest import Rest
 from assistant.config.fields import (
     BoundedNumber,
@@ -191,9 +191,9 @@ class CommandSettings(StrictModel):
         parameters: Sequence[ParameterSettings],
         objective: Objective,
         environment: Environment,
-    ) -> Command:
+    ) -> Program:
         """Build the command application, or raise ApplicationError or SpaceError."""
-        return Command(
+        return Program(
             tuple(self.command),
             _space(parameters),
             objective,

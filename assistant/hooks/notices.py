@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from assistant.analysis.experiment_state import StateName, experiment_state
 from assistant.analysis.forecast import forecast
-from assistant.applications.command import why_missing
+from assistant.applications.program import why_missing
 from assistant.core.errors import SettingsError
 from assistant.core.events import (
     AlternativeKind,

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from assistant.applications.child_process import run_child
-from assistant.applications.command import why_failed, why_not_started
+from assistant.applications.program import why_failed, why_not_started
 from assistant.core.events import Event
 from assistant.core.experiment import Experiment
 from assistant.hooks.notices import (

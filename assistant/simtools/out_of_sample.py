@@ -83,7 +83,7 @@ class WaitRatio:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class OutOfSample:
     """Ratios on the half on which a configuration was tuned, on the other, and on futures."""
 
     tuned: WaitRatio
@@ -129,7 +129,7 @@ def out_of_sample(
     n_futures: int = N_BLOCKS,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
-) -> Transfer:
+) -> OutOfSample:
     """Compare a tuned configuration with the current one on both halves of a log and on futures.
 
     Args:
@@ -173,7 +173,7 @@ def out_of_sample(
             left_out.append(f"{generator}: {error}")
             continue
         variants.append(pair.of_futures(f"futures of {generator}", futures))
-    return Transfer(in_sample, tested, tuple(variants), tuple(left_out))
+    return OutOfSample(in_sample, tested, tuple(variants), tuple(left_out))
 
 
 def _futures(

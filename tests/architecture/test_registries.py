@@ -155,7 +155,7 @@ def test_no_code_decides_by_the_name_of_a_registered_entry(repository: Path) -> 
         "x = 'dask' != executor",
         "x = name in ('serial', 'dask')",
         "REMOTE = ('dask', 'slurm')\nx = name in REMOTE",
-        "x = name in (Command.name, 'none of ours')",
+        "x = name in (Program.name, 'none of ours')",
         "match kind:\n    case 'lookup' | 'mine': pass",
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assistant import Objective, SingleMeasure
-from assistant.applications.command import Command
+from assistant.applications.program import Program
 from assistant.core.errors import RunError
 from assistant.core.objective import Measure
 from strategies import Parameter, ParameterSpace
@@ -30,14 +30,14 @@ def await_wall(kind):  # it stands right after the start, which may be later on 
 """Text of a program that waits until the kernel holds it to a limit."""
 
 
-def python(code: str, *arguments: str, **more: object) -> Command:
+def python(code: str, *arguments: str, **more: object) -> Program:
     """A command that runs Python text; braces in the text are the text's own."""
     escaped = code.replace("{", "{{").replace("}", "}}")
     given = {"space": SPACE, "objective": COST, "unused": True, **more}
-    return Command((sys.executable, "-I", "-S", "-c", escaped, *arguments), **given)  # type: ignore[arg-type]
+    return Program((sys.executable, "-I", "-S", "-c", escaped, *arguments), **given)  # type: ignore[arg-type]
 
 
-def failure(command: Command) -> str:
+def failure(command: Program) -> str:
     """Return why a run of it fails."""
     with pytest.raises(RunError) as caught:
         command.evaluate({"x": 1}, 7)

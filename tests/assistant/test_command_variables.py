@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from assistant.applications.command import THREADS
+from assistant.applications.program import THREADS
 from assistant.core.errors import ApplicationError
 from assistant.core.ports import Environment
 from tests.assistant.programs import failure, python

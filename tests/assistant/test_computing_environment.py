@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assistant import load_session
-from assistant.applications.command import Command
+from assistant.applications.program import Program
 from assistant.cli.main import run
 from assistant.config.snapshot import rebuild_sweep
 from assistant.config.sweep_file import build_sweep, check_settings
@@ -46,7 +46,7 @@ def test_it_reaches_the_place_and_the_program() -> None:
     wanted = Environment(2, 3 * GIB // 2)
     assert built.settings.place.environment == wanted
     program = built.application
-    assert isinstance(program, Command)
+    assert isinstance(program, Program)
     assert (program.environment, program.processes) == (wanted, 9)
     assert (program.file_bytes, program.inherit) == (2_000_000, ("CUDA_*",))
     assert build_sweep(check_settings(tables(), "")).settings.place.environment == Environment()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assistant.applications.command import code_words
+from assistant.applications.program import code_words
 
 REFUSED = [
     ["sh", "-c", "run {x}"],

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from assistant import Objective, SingleMeasure
-from assistant.applications.command import Command
 from assistant.applications.measures import JsonFile
+from assistant.applications.program import Program
 from assistant.cli.main import run
 from assistant.config.sweep_file import build_sweep, check_settings
 from assistant.core.errors import ApplicationError, AssistantError, RunError
@@ -26,10 +26,10 @@ TELL = (
 )
 
 
-def telling(told: Path, space: ParameterSpace, *arguments: str, **more: object) -> Command:
+def telling(told: Path, space: ParameterSpace, *arguments: str, **more: object) -> Program:
     """A command that writes down what it was given."""
     code = TELL.replace("{", "{{").replace("}", "}}")
-    return Command(
+    return Program(
         (sys.executable, "-I", "-S", "-c", code, str(told), *arguments),
         space, COST, cwd=str(told.parent), **more,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -118,7 +118,7 @@ def test_d59_a_file_of_measures_elsewhere_is_the_operators_word_alone(tmp_path: 
     (tmp_path / "secret.json").write_text('{"cost": 1}')
     (tmp_path / "in").mkdir()
     space = ParameterSpace((Parameter("text", ("../secret.json",)),))
-    command = Command(
+    command = Program(
         (sys.executable, "-c", "", "{text}"), space, COST, reading=JsonFile("{text}"),
         cwd=str(tmp_path / "in"),
     )  # fmt: skip

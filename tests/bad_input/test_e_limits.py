@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from assistant import RunState, Sla, open_session
-from assistant.applications.command import Command
 from assistant.applications.measures import Patterns
+from assistant.applications.program import Program
 from assistant.core.ports import Environment
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
@@ -18,7 +18,7 @@ from tests.fuzz.watch import fault_of_sentence
 MIB = 1 << 20
 
 
-def sentence(command: Command) -> str:
+def sentence(command: Program) -> str:
     told = failure(command)
     assert fault_of_sentence(told.partition("; its last output: ")[0]) is None
     return told

@@ -12,7 +12,7 @@ import pytest
 
 from assistant import Objective, RunState, SingleMeasure, Sla, open_session
 from assistant.applications.child_process import KEPT_BYTES
-from assistant.applications.command import Command
+from assistant.applications.program import Program
 from assistant.core.errors import ApplicationError, RunError
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
@@ -24,13 +24,13 @@ COST = Objective(SingleMeasure("cost"))
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 
-def python(code: str, **more: object) -> Command:
+def python(code: str, **more: object) -> Program:
     text = code.replace("{", "{{").replace("}", "}}")
     argv = (sys.executable, "-I", "-S", "-c", text, "{x}")
-    return Command(argv, SPACE, COST, **more)  # type: ignore[arg-type]
+    return Program(argv, SPACE, COST, **more)  # type: ignore[arg-type]
 
 
-def failure(command: Command) -> str:
+def failure(command: Program) -> str:
     with pytest.raises(RunError) as caught:
         command.evaluate({"x": 1}, 0)
     ours = str(caught.value).partition("its last output: ")[0]
@@ -87,10 +87,10 @@ def test_e67_a_program_that_is_missing_or_not_executable(tmp_path: Path) -> None
     program = tmp_path / "program"
     for words in ("no program", "is not executable"):
         with pytest.raises(ApplicationError, match=words):
-            Command(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
+            Program(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
         program.write_text("#!/bin/sh\necho 1\n")
     program.chmod(0o755)
-    command = Command(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
+    command = Program(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
     assert command.evaluate({"x": 1}, 0) == {"cost": 1.0}
     program.chmod(0o644)
     assert "could not be started" in failure(command)

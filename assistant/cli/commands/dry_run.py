@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from assistant.applications import application_entry
-from assistant.applications.command import Command
 from assistant.applications.lookup import Lookup
 from assistant.applications.measures import WALL, Patterns
+from assistant.applications.program import Program
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import EXIT_PROGRAM_FAILED, OUT, Json, print_json, say, table_of
 from assistant.cli.experiment_options import first_configurations
@@ -396,7 +396,7 @@ def _settled(
 
 
 def _failure(application: Application, reason: str, error: Exception | None) -> DryRunFailure:
-    folder = application.cwd if isinstance(application, Command) else ""
+    folder = application.cwd if isinstance(application, Program) else ""
     measures = application.objective.measures
     return failure_of(reason, error, folder, application.name, measures)
 

@@ -28,7 +28,7 @@ from typing import Annotated, Literal
 import typer
 
 import assistant
-from assistant.applications.command import THREADS
+from assistant.applications.program import THREADS
 from assistant.applications.rest_address import origin_of
 from assistant.cli.console import EXIT_INTERRUPTED, OUT, StoreOption, say, store_path
 from assistant.client.api import ApiClient

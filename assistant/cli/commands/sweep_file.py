@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from assistant.applications.command import SCRATCH, SEED, Template
 from assistant.applications.extensions.flood import Flood
 from assistant.applications.extensions.maze import MazeRunner
 from assistant.applications.measures import WALL
+from assistant.applications.program import SCRATCH, SEED, Template
 from assistant.applications.rest_address import check_url
 from assistant.applications.scheduling import Scheduling
 from assistant.cli.console import ERR, OUT, Json, print_json, say

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from assistant.applications.command import Command
 from assistant.applications.extensions.ai_platform import AiPlatform
 from assistant.applications.extensions.placement import FleetPlacement
+from assistant.applications.program import Program
 from assistant.applications.scheduling import Scheduling
 from assistant.config.snapshot import rebuild
 from assistant.core.events import ExperimentOpened
@@ -201,7 +201,7 @@ def _program_sections(
 
 _SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment, Run, Run | None], None]] = {
     AiPlatform.name: lambda _view, experiment, run, _other: platform_section(experiment, run),
-    Command.name: _program_sections,
+    Program.name: _program_sections,
     Scheduling.name: lambda _view, experiment, run, other: run_schedule.schedule_section(
         experiment, run, other
     ),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from assistant.applications.command import Command
+from assistant.applications.program import Program
 from assistant.config.snapshot import rebuild
 from assistant.core.errors import AssistantError
 from assistant.core.events import ExperimentOpened, RunReported
@@ -95,7 +95,7 @@ def _command_line(
     _opened: ExperimentOpened,
 ) -> str:
     application = rebuild(_opened)
-    if not isinstance(application, Command):
+    if not isinstance(application, Program):
         raise AssertionError("the recipe of an experiment makes its application")
     return join(application.command_line(dict(values), seed))
 

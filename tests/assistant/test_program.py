@@ -15,8 +15,8 @@ import pytest
 
 from assistant import Constraint, Objective, Rmse, SingleMeasure
 from assistant.applications.child_process import _SessionGuard
-from assistant.applications.command import Command
 from assistant.applications.measures import JsonFile, JsonOutput, Patterns
+from assistant.applications.program import Program
 from assistant.core.errors import ApplicationError, AssistantError, RunError
 from assistant.core.ports import ExecutionRequest
 from assistant.executors import make_executor
@@ -27,17 +27,17 @@ COST = Objective(SingleMeasure("cost"))
 PATIENCE_S = 15.0
 
 
-def python(code: str, *arguments: str, **more: object) -> Command:
+def python(code: str, *arguments: str, **more: object) -> Program:
     """A command that runs Python text; braces in the text are the text's own."""
     escaped = code.replace("{", "{{").replace("}", "}}")
     space = more.pop("space", SPACE)
-    return Command(
+    return Program(
         (sys.executable, "-I", "-S", "-c", escaped, *(arguments or ("{x}",))),
         **{"space": space, "objective": COST, **more},  # type: ignore[arg-type]
     )
 
 
-def failure(command: Command, **values: Level) -> str:
+def failure(command: Program, **values: Level) -> str:
     with pytest.raises(RunError) as caught:
         command.evaluate(values or {"x": 1}, 7)
     assert "\n" not in str(caught.value)
@@ -132,9 +132,9 @@ def test_a_killed_copperline_leaves_nothing_running(tmp_path: Path) -> None:
     script = tmp_path / "steer.py"
     script.write_text(f"""
 from assistant import Objective, SingleMeasure
-from assistant.applications import Command
+from assistant.applications import Program
 from strategies import Parameter, ParameterSpace
-Command(
+Program(
     ("sh", "-c", 'sleep 600 & echo "$$ $!" > "$1"; wait', "sh", {str(pids)!r}, "{{scratch}}"),
     ParameterSpace((Parameter("x", (1,)),)), Objective(SingleMeasure("cost")), unused=True,
 ).evaluate({{"x": 1}}, 0)
@@ -168,7 +168,7 @@ def test_a_child_is_watched_before_its_number_is_known() -> None:
 @linux
 def test_cancelling_a_pool_stops_the_program(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    command = Command(
+    command = Program(
         ("sh", "-c", 'sleep 600 & echo "$$ $!" > "$1"; wait', "sh", str(pids), "{x}"), SPACE, COST
     )
     with make_executor(command, 2) as executor:
@@ -318,7 +318,7 @@ def test_a_program_that_vanishes_or_is_no_program_is_a_failed_run(tmp_path: Path
     program = tmp_path / "program"
     program.write_text("plain words\n")
     program.chmod(0o755)
-    command = Command(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
+    command = Program(("./program", "{x}"), SPACE, COST, cwd=str(tmp_path))
     assert "could not be started" in failure(command)
     program.unlink()
     assert "could not be started" in failure(command)
@@ -366,9 +366,9 @@ def test_what_cannot_be_run_is_refused_when_it_is_built(
     good: dict[str, object] = {
         "argv": ("sh", "{x}"), "space": SPACE, "objective": COST, "cwd": str(tmp_path),
     }  # fmt: skip
-    Command(**good)  # type: ignore[arg-type]
+    Program(**good)  # type: ignore[arg-type]
     with pytest.raises((AssistantError, SpaceError)) as caught:
-        Command(**{**good, **changes})  # type: ignore[arg-type]
+        Program(**{**good, **changes})  # type: ignore[arg-type]
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -384,7 +384,7 @@ def test_a_bad_pattern_is_refused(patterns: tuple[str, ...], words: str) -> None
 
 
 def test_an_unused_parameter_may_be_allowed() -> None:
-    assert Command(("sh",), SPACE, COST, unused=True).space == SPACE
+    assert Program(("sh",), SPACE, COST, unused=True).space == SPACE
 
 
 @pytest.mark.parametrize("pattern", [r"^(?P<cost>(a+)+)$", r"(?P<cost>(.*a){12})b"])

@@ -254,7 +254,7 @@ MOST_VALUE_BYTES = 100_000
 
 
 @dataclass(frozen=True)
-class Command:
+class Program:
     """An application that runs a program once per configuration, with the values as arguments.
 
     Args:
