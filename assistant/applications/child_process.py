@@ -149,9 +149,9 @@ def run_child(
             cwd=cwd, env={**env, "COPPERLINE_RUN": guard.run}, start_new_session=True,
         )  # fmt: skip
         try:
+            guard.watch(child.pid)
             if limits is not None:
                 apply_limits(child.pid, limits)
-            guard.watch(child.pid)
             watch = None if limits is None else LimitMonitor(child.pid, limits)
             with _StreamReader(child, patient, watch, company) as listener:
                 halt = listener.listen(None if limit_s is None else started_s + limit_s)
@@ -168,6 +168,7 @@ def run_child(
             if child.returncode is None:  # interrupted
                 kill_session(child.pid)
                 child.wait()
+            _close_pipes(child)
     why = halt or _StopReason()
     return ProcessResult(
         code, why.overtime, wall_s, listener.stdout, listener.stderr, why.stopped, why.passed
@@ -281,9 +282,12 @@ class _StreamReader:
         self._selector.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
-        for pipe in (self._child.stdout, self._child.stderr):
-            if pipe is not None:
-                pipe.close()
+
+
+def _close_pipes(child: subprocess.Popen[bytes]) -> None:
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def _is_over(child: subprocess.Popen[bytes]) -> bool:
@@ -319,7 +323,8 @@ class _SessionGuard:
     """A guard process that ends the watched session if this process dies before it says ``over``.
 
     It is started before the child, and also finds the child by a variable in its environment, so
-    there is no moment in which a child runs unguarded.
+    there is no moment in which a child runs unguarded, be it one in which a signal interrupts its
+    start, before this process has its id.
     """
 
     def __init__(self, scratch: str | None) -> None:
@@ -330,9 +335,11 @@ class _SessionGuard:
             stderr=subprocess.DEVNULL, cwd="/", env={"PATH": "/usr/bin:/bin"},
             start_new_session=True,
         )  # fmt: skip
+        self._is_watching = False
 
     def watch(self, session: int) -> None:
         """Send the id of the process session to guard to the guard process."""
+        self._is_watching = True
         self._say(f"{session}\n")
 
     def _say(self, line: str) -> None:
@@ -343,8 +350,9 @@ class _SessionGuard:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._say("0\nover\n")  # two lines, in case no session was set
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._is_watching or kind is None or issubclass(kind, Exception):
+            self._say("0\nover\n")  # two lines, in case no session was set
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

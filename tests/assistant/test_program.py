@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +187,35 @@ def test_ctrl_c_stops_the_program(tmp_path: Path) -> None:
 import os, signal, time
 open({str(pids)!r}, "w").write(str(os.getpid()))
 os.kill(os.getppid(), signal.SIGINT)
+time.sleep(600)
+"""
+    with pytest.raises(KeyboardInterrupt):
+        python(code).evaluate({"x": 1}, 0)
+    assert until(lambda: not runs(int(pids.read_text())))
+
+
+@linux
+def test_ctrl_c_in_the_start_of_a_program_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = tmp_path / "pids"
+    start = subprocess.Popen
+
+    def interrupted(argv: tuple[str, ...], **how: Any) -> subprocess.Popen[bytes]:
+        child = start(argv, **how)
+        if "COPPERLINE_RUN" not in how["env"]:  # the guard
+            return child
+        assert until(lambda: pids.exists() and pids.read_text())
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+        child.returncode = 0  # nobody has it: it does not warn that it still runs
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("assistant.applications.child_process.subprocess.Popen", interrupted)
+    code = f"""
+import os, time
+open({str(pids)!r}, "w").write(str(os.getpid()))
 time.sleep(600)
 """
     with pytest.raises(KeyboardInterrupt):
