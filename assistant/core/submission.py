@@ -122,19 +122,17 @@ def submit_runs(
             f"the budget of {experiment.sla.max_runs} runs leaves {remaining}, "
             f"and {charged} were submitted; submit fewer"
         )
-    run_ids = {
-        run.configuration: run.id
-        for run in experiment.runs
-        if run.state is not RunState.CANCELLED  # a cancelled configuration may be submitted again
-    }
+    run_ids: dict[Configuration, int] = {}  # of those submitted here
     events: list[RunSubmitted] = []
     for run_id, request in enumerate(requests, len(experiment.runs) + 1):
-        if request.configuration in run_ids and request.source not in _REPEATED:
-            values = _values_text(experiment.space.values(request.configuration))
-            raise ExperimentError(
-                f"{values} is run {run_ids[request.configuration]} already; "
-                "choose another configuration, or repeat that run"
-            )
+        if request.source not in _REPEATED:
+            same = _run_of(experiment, request.configuration) or run_ids.get(request.configuration)
+            if same is not None:
+                values = _values_text(experiment.space.values(request.configuration))
+                raise ExperimentError(
+                    f"{values} is run {same} already; "
+                    "choose another configuration, or repeat that run"
+                )
         if request.source != "imported":
             experiment.space.check(request.configuration)
         run_ids.setdefault(request.configuration, run_id)
@@ -153,6 +151,12 @@ def submit_runs(
             )
         )
     return tuple(events)
+
+
+def _run_of(experiment: Experiment, configuration: Configuration) -> int | None:
+    """Return the last run of a configuration; a cancelled one may be submitted again."""
+    runs = experiment.runs_of(configuration)
+    return next((run.id for run in reversed(runs) if run.state is not RunState.CANCELLED), None)
 
 
 def cost_is_spent(experiment: Experiment) -> str:
