@@ -174,13 +174,13 @@ def _derive(experiment: Experiment, now_s: float, execution: ExecutionStatus) ->
         return _over(experiment.finished.reason, is_broken=is_broken)
     if execution.in_process:
         return StateName.RUNNING, _running_words(experiment), NextStep.NONE
-    if experiment.runs_in(RunState.RUNNING):
+    if experiment.n_in(RunState.RUNNING):
         return _with_running(experiment, execution)
     passed = passed_limit(experiment, now_s)
     if passed is not None:
-        n = len(experiment.runs_in(RunState.QUEUED))
+        n = experiment.n_in(RunState.QUEUED)
         return _over(f"{passed}; {_runs(n)} did not start" if n else passed, is_broken=False)
-    if experiment.runs_in(RunState.QUEUED):
+    if experiment.n_in(RunState.QUEUED):
         return _with_queued(experiment, execution)
     return _idle(experiment, execution)
 
@@ -205,7 +205,7 @@ def _with_running(experiment: Experiment, execution: ExecutionStatus) -> _Derive
 
 def _with_queued(experiment: Experiment, execution: ExecutionStatus) -> _Derived:
     if not execution.active:
-        n_queued = len(experiment.runs_in(RunState.QUEUED))
+        n_queued = experiment.n_in(RunState.QUEUED)
         return StateName.PAUSED, _waiting_words(n_queued), NextStep.START
     if not experiment.waiting:
         return StateName.NEEDS_YOU, "every waiting run is held", NextStep.RELEASE
@@ -263,7 +263,7 @@ def _ended_by_itself(experiment: Experiment) -> str | None:
 
 
 def _running_words(experiment: Experiment) -> str:
-    n_running, n_waiting = len(experiment.runs_in(RunState.RUNNING)), len(experiment.waiting)
+    n_running, n_waiting = experiment.n_in(RunState.RUNNING), len(experiment.waiting)
     if n_running:
         return f"{_runs(n_running)} {'is' if n_running == 1 else 'are'} executing"
     return _waiting_words(n_waiting) if n_waiting else "the next runs are being chosen"

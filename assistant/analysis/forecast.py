@@ -189,7 +189,7 @@ def forecast_under(
         else (),
         calibration=coefficients.version,
         is_over=left.is_over,
-        under_way=len(experiment.runs_in(RunState.RUNNING)),
+        under_way=experiment.n_in(RunState.RUNNING),
         end=chances.end,
     )
 

@@ -302,7 +302,7 @@ def _words(experiment: Experiment, current: Forecast, basis: Basis) -> tuple[str
 
 def nothing_feasible_text(experiment: Experiment, forecast: Forecast) -> str:
     """Return the text of a warning that no run met every constraint, with what to change."""
-    n = len(experiment.runs_in(RunState.COMPLETED))
+    n = experiment.n_in(RunState.COMPLETED)
     none = "The 1 completed run violates" if n == 1 else f"All {n} completed runs violate"
     return " ".join(
         (

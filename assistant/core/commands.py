@@ -670,7 +670,7 @@ class DeleteExperiment(Command):
         name = experiment.opened.experiment_id
         if experiment.is_deleted:
             raise ExperimentError(f"experiment '{name}' is deleted already")
-        n = len(experiment.runs_in(RunState.RUNNING))
+        n = experiment.n_in(RunState.RUNNING)
         if n:
             raise ExperimentError(
                 f"{'1 run is' if n == 1 else f'{n} runs are'} running in experiment '{name}'; "

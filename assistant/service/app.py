@@ -91,7 +91,7 @@ class AutoSteeringLoop:
         if broken is not None:  # runs under way end, waiting ones stay for the time after a repair
             session.finish(broken)
             return
-        if experiment.runs_in(RunState.QUEUED, RunState.RUNNING):
+        if experiment.n_in(RunState.QUEUED, RunState.RUNNING):
             return
         if how.warnings == "wait" and experiment.open_warning is not None:
             return

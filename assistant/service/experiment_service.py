@@ -618,5 +618,5 @@ class ExperimentService:
     def _finish_external(self, session: Session, passed: str) -> None:
         """Finish an exhausted experiment with no running run, so that its client learns of it."""
         experiment = session.experiment
-        if experiment.finished is None and not experiment.runs_in(RunState.RUNNING):
+        if experiment.finished is None and not experiment.n_in(RunState.RUNNING):
             session.finish(passed)

@@ -82,8 +82,7 @@ def _last_call(execution: ExecutionStatus) -> str:
 def numbers(experiment: Experiment) -> list[str]:
     """Describe the progress of an experiment: run counts, deadline, and whether it steers."""
     failed, running, waiting = (
-        len(experiment.runs_in(state))
-        for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
+        experiment.n_in(state) for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
     )
     done, limit, left = experiment.n_ended, experiment.sla.max_runs, experiment.runs_left
     parts = [f"**{done}** of {limit} runs" if limit is not None else f"**{done}** runs done"]
@@ -121,7 +120,7 @@ def _button(
     """Draw the one button of the state: pause, start, or the page of the next step."""
     state, target = snapshot.state, _PAGES.get(snapshot.state.next_step)
     if state.next_step is NextStep.START:
-        queued = len(snapshot.experiment.runs_in(RunState.QUEUED))
+        queued = snapshot.experiment.n_in(RunState.QUEUED)
         hooks = _hooks(snapshot.experiment)
         if st.button(
             f"Start {labels.runs(queued)}" if queued else "Start", type="primary",

@@ -165,8 +165,8 @@ def _experiment(name: str, experiment: Experiment) -> ComparedExperiment:
         name,
         "none" if best is None else amount(best.outcome.value, unit),
         gain_words(experiment),
-        len(experiment.runs_in(RunState.COMPLETED)),
-        len(experiment.runs_in(RunState.FAILED)),
+        experiment.n_in(RunState.COMPLETED),
+        experiment.n_in(RunState.FAILED),
         "no limit" if limit is None else f"{limit:,}",
         duration(sum(durations)) if durations else "unknown",
     )

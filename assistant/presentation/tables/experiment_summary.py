@@ -44,7 +44,7 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
     """Return how the best configuration so far compares with the baseline."""
     best = None if experiment.best is None else experiment.summary(experiment.best)
     if best is None:
-        over = len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED))
+        over = experiment.n_in(RunState.COMPLETED, RunState.FAILED)
         text = f"None of {over} runs gave a result." if over else "There are no runs yet."
         if over == 1:
             text = "The only run gave no result."
@@ -211,10 +211,10 @@ def _spent(experiment: Experiment) -> str:
     word = "allowed configurations" if allowed is not None else "combinations"
     why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
     gone = f"; {n_gone} more {why} now" if n_gone else ""
-    failed = len(experiment.runs_in(RunState.FAILED))
+    failed = experiment.n_in(RunState.FAILED)
     repeated = f", in {n_runs} runs" if n_runs > n + n_gone else ""
     words = f" {failed} of the runs failed." if failed else ""
-    waiting = len(experiment.runs_in(RunState.QUEUED))
+    waiting = experiment.n_in(RunState.QUEUED)
     if waiting and experiment.finished is not None:
         words += f" {waiting} of the runs {'was' if waiting == 1 else 'were'} not started."
     return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"

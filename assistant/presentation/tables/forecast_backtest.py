@@ -178,7 +178,7 @@ def _point(
     if is_now and goal.reached_by is not None:
         return None
     return ChancePoint(
-        runs=len(experiment.runs_in(RunState.COMPLETED, RunState.FAILED)),
+        runs=experiment.n_in(RunState.COMPLETED, RunState.FAILED),
         left=None if forecast.remaining is None else forecast.remaining.median,
         goal=goal.goal,
         chance=goal.chance,

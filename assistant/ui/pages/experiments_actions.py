@@ -178,7 +178,7 @@ def delete(store: Path, listed: Sequence[StoredExperiment]) -> None:
 def _must_pause(opened: StoreConnection, session: Session) -> bool:
     """Return whether an experiment is started but no run is running, or refuse its deletion."""
     execution = opened.execution(session.id)
-    is_busy = execution.in_process or len(session.experiment.runs_in(RunState.RUNNING)) > 0
+    is_busy = execution.in_process or session.experiment.n_in(RunState.RUNNING) > 0
     if is_busy:
         refuse_if_executed(session.experiment, execution)
     return execution.active and not is_busy

@@ -118,8 +118,7 @@ def _best_help(experiment: Experiment, best: ConfigurationSummary) -> str:
 def _runs_tile(experiment: Experiment) -> None:
     done, limit = experiment.n_ended, experiment.sla.max_runs
     failed, running, waiting = (
-        len(experiment.runs_in(state))
-        for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
+        experiment.n_in(state) for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
     )
     counts = ((running, "running"), (waiting, "waiting"), (failed, "failed"))
     st.metric(

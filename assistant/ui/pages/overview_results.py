@@ -207,7 +207,7 @@ def front_section(experiment: Experiment) -> None:
     """Draw the Pareto front of an objective with two measures."""
     objective = experiment.opened.objective
     second = objective.second
-    if second is None or not experiment.runs_in(RunState.COMPLETED):
+    if second is None or not experiment.n_in(RunState.COMPLETED):
         return
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     also = labels.measure_title(str(second.wrapper), second.unit)
