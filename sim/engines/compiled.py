@@ -4,6 +4,7 @@ The interpreted engine needs no compiler. It answers while the programs are comp
 background, and lets them continue when they are ready.
 """
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,8 +39,29 @@ from sim.policies.backfills import backfill_named, decision_of
 from sim.policies.orders import order_named
 from sim.policies.placements import placement_named
 
-SLICE, INTERPRETED_SLICE = 2_000_000, 2_000
-"""Instants between two checks for an interruption, or for a finished compiler."""
+FIRST_SLICE, LONGEST_SLICE, SLICE_S = 2_000, 2_000_000, 0.2
+"""Instants of the first call and of the longest, and about how long a call shall take (s)."""
+
+INTERPRETED_SLICE = 2_000
+"""Instants between two checks for a finished compiler."""
+
+
+def next_slice(n_instants: int, took_s: float) -> int:
+    """Return the instants of the next call: for `SLICE_S`, at most four times as many as before."""
+    wanted = 4 * n_instants if took_s <= 0.0 else round(n_instants * min(4.0, SLICE_S / took_s))
+    return max(1, min(LONGEST_SLICE, wanted))
+
+
+def advance(step: Callable[[int], bool]) -> None:
+    """Call a step with a number of instants until it returns that no event is left.
+
+    Signals, such as Ctrl-C, are handled between two calls: an instant takes microseconds in a short
+    queue and milliseconds in a long one with conservative backfilling.
+    """
+    n_instants, begun_s = FIRST_SLICE, time.perf_counter()
+    while not step(n_instants):
+        now_s = time.perf_counter()
+        n_instants, begun_s = next_slice(n_instants, now_s - begun_s), now_s
 
 
 def run_compiled(scenario: Scenario) -> SimulationResult:
@@ -66,8 +88,7 @@ def _run(
     admission = admit(scenario)
     state = job_setup.make_state(scenario, admission)
     pool, course = job_setup.pool_of(state), _course(scenario, admission)
-    while not program(state, pool, decide, score_now, course, SLICE):
-        pass
+    advance(lambda n_instants: program(state, pool, decide, score_now, course, n_instants))
     return _finished(scenario, admission, state, course, "compiled")
 
 
@@ -154,8 +175,6 @@ def _finished(
     )
 
 
-INSTANCES_SLICE = 2_000_000
-
 MAX_INTERPRETED_INSTANCES = 5_000
 
 
@@ -170,8 +189,7 @@ def run_instances_compiled(scenario: Scenario) -> SimulationResult:
         compilation.wait("instances")
     program, decide, choose = load_or_recompile(partial(_instances_program, scenario), "instances")
     fleet, table = make_fleet(scenario)
-    while not program(fleet, decide, choose, table, INSTANCES_SLICE):
-        pass
+    advance(lambda n_instants: program(fleet, decide, choose, table, n_instants))
     return instances_result(scenario, fleet, table, "compiled")
 
 
@@ -190,7 +208,7 @@ def run_instances_interpreted(scenario: Scenario) -> SimulationResult:
     choose = placement_named(scenario.placement).choose
     fleet_arrays, table_arrays = make_fleet(scenario)
     fleet, table = interpretable(fleet_arrays), interpretable(table_arrays)
-    while not run_fleet(fleet, decide, choose, table, INSTANCES_SLICE):
+    while not run_fleet(fleet, decide, choose, table, LONGEST_SLICE):
         pass
     return instances_result(scenario, fleet, table, "interpreted")
 
