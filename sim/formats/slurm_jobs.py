@@ -190,10 +190,14 @@ class _Jobs:
         places = [place for place, name in enumerate(names) if name in partitions]
         others = ~np.isin(column, places)
         self.selected &= ~others
+        listed = [names[place] for place in np.unique(column[others]).tolist() if place >= 0]
+        wanted = ", ".join(sorted(partitions))
+        more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
         self._note(
             "other_partitions",
             int(others.sum()),
-            f"{_count(others.sum(), 'row')} of other partitions; left out.",
+            f"{_count(others.sum(), 'row')} of other partitions than {wanted} "
+            f"({', '.join(listed[:_MOST_NAMES])}{more}); left out.",
         )
 
     def _note(self, rule: str, n_rows: int, sentence: str) -> None:
@@ -517,8 +521,8 @@ class _Jobs:
         self._note(
             "requested_below_runtime",
             int(over.sum()),
-            f"{_count(over.sum(), 'job')}: the run time exceeds the request; kept (the scenario's "
-            "`overrun` decides).",
+            f"{_count(over.sum(), 'job')} ran longer than requested; they do so in simulations, "
+            "too, unless `overrun` ends them.",
         )
         suspended_s = self.times.end - self.times.start - self.runtime_s
         paused = self.selected & (suspended_s > 60) & (suspended_s != HOUR_S)
@@ -542,7 +546,7 @@ class _Jobs:
         self._note(
             "wider_than_machine",
             int(wide.sum()),
-            f"{_count(wide.sum(), 'job')} wider than the cluster of slurm.conf, {max_procs} "
+            f"{_count(wide.sum(), 'job')} wider than the cluster of slurm.conf, {max_procs or 0:,} "
             "processors; kept.",
         )
         for column, word in (("partition", "partitions"), ("qos", "queues (QoS)")):

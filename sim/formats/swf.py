@@ -648,7 +648,7 @@ def _notes_about_jobs(
         (
             "requested_below_runtime",
             requested_s < table[:, RUNTIME],
-            "the run time exceeds the request; kept (the scenario's `overrun` decides)",
+            "the run time exceeds the request, in simulations too unless `overrun` ends them",
         ),
         (
             "requested_is_long",

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from assistant.cli.commands.workload import First, Log, load_log
-from assistant.cli.console import OUT, Json, print_json, say
+from assistant.cli.console import OUT, Json, print_json, progress_spinner, say
 from assistant.cli.job_table import (
     Machines,
     PlacementName,
@@ -338,7 +338,8 @@ def simulate(
             raise SettingsError("--against compares schedules; leave out --backtest and --per-job")
         print_transfer(scenario, current_configuration(scenario, against), as_json=as_json)
         return 0
-    result = run_simulation(scenario, engine=engine)
+    with progress_spinner(f"Simulating {workload.n_jobs:,} jobs …"):
+        result = run_simulation(scenario, engine=engine)
     decisions = [note.sentence for note in workload.ranked_notes]
     rules = "".join(f" --reading {quote(rule)}" for rule in reading or [])
     reading_note = reading_line(decisions, f"copperline workload describe {quote(str(log))}{rules}")
