@@ -148,7 +148,7 @@ def test_the_best_is_by_the_mean_of_its_runs() -> None:
     ]  # fmt: skip
     data = collect(session.experiment)
     assert ", by run 2 (mean of 4 runs)." in data.answer.headline
-    assert "2 of 24 allowed configurations were tried (8.33%), in 5 runs." in data.answer.sentences
+    assert "2 of 24 allowed configurations were tried (8.3 %), in 5 runs." in data.answer.sentences
     assert [point.best for point in data.points] == [
         s.outcome.value for s in session.experiment.best_so_far()
     ]

@@ -1,5 +1,6 @@
 """Summaries of an experiment: comparison with the baseline, one list row, and Pareto front."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -78,9 +79,8 @@ def learnt(experiment: Experiment) -> tuple[str, ...]:
         return ()
     sentences = []
     for sweep, share in zip(earlier, shares, strict=True):
-        subject = (
-            f"{share:.0%} of the search's model is borrowed from {borrowed_from(experiment, sweep)}"
-        )
+        source = borrowed_from(experiment, sweep)
+        subject = f"{100 * share:.0f} % of the search's model is borrowed from {source}"
         why = "; it agrees little with the runs here" if share < LITTLE else ""
         sentences.append(f"{subject}{why}.")
     return tuple(sentences)
@@ -200,6 +200,13 @@ def _why_failed(experiment: Experiment) -> tuple[str, ...]:
     return (f"{subject}: {shortened.rstrip('.')}.",)
 
 
+def _small_share(share: float) -> str:
+    """Return a share below 1 in percent: 'under 0.01 %', '0.25 %', '8.3 %', '99.9 %'."""
+    if share < 1e-4:
+        return "under 0.01 %"
+    return f"{100 * share:.2f} %" if share < 0.01 else f"{math.floor(1000 * share) / 10:.1f} %"
+
+
 def _spent(experiment: Experiment) -> str:
     space, n_runs = experiment.space, len(experiment.runs)
     allowed = space.count_allowed()
@@ -207,7 +214,7 @@ def _spent(experiment: Experiment) -> str:
     if allowed is None:  # then all combinations are counted, closed ones too
         n, n_gone = n + n_gone, 0
     total = allowed if allowed is not None else space.size
-    share = f" ({n / total:.2%})" if n < total else ", all of them"
+    share = f" ({_small_share(n / total)})" if n < total else ", all of them"
     word = "allowed configurations" if allowed is not None else "combinations"
     why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
     gone = f"; {n_gone} more {why} now" if n_gone else ""
