@@ -7,6 +7,7 @@ from .joulie_reader import TELEMETRY_COLUMNS as TELEMETRY_COLUMNS
 from .joulie_reader import read_joulie as read_joulie
 from .joulie_reader import read_telemetry as read_telemetry
 from .joulie_writer import write_joulie as write_joulie
+from .pbs import read_pbs as read_pbs
 from .registry import FORMATS as FORMATS
 from .registry import SACCT as SACCT
 from .registry import SWF as SWF

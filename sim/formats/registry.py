@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sim.formats.gpu_clusters import OPENB_COLUMNS, PHILLY_COLUMNS, read_openb, read_philly
 from sim.formats.joulie_reader import read_joulie
 from sim.formats.joulie_writer import write_joulie
+from sim.formats.pbs import is_pbs, read_pbs
 from sim.formats.sacct_layout import is_sacct
 from sim.formats.slurm_jobs import read_sacct
 from sim.formats.swf import ReadingRules, read_swf, rule_choices, write_swf
@@ -100,7 +101,7 @@ def _with_header(columns: Iterable[str]) -> Callable[[str], bool]:
 
 
 SLURM_RULES = frozenset({"time_zone", "wait_from", "slurm_cpus", "requeues"})
-"""Reading rules for dumps of sacct alone."""
+"""Reading rules for dumps of sacct, and of other accounting, alone."""
 
 SWF = Format(
     "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
@@ -136,7 +137,12 @@ SACCT = Format(
     rules=SLURM_RULES | {"never_ran", "procs_missing", "requested_missing"},
 )  # fmt: skip
 
-FORMATS: tuple[Format, ...] = (JSONL, SACCT, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
+PBS = Format(
+    "pbs", "an accounting file of PBS", is_pbs, read_pbs,
+    rules=SACCT.rules - {"time_zone"},
+)  # fmt: skip
+
+FORMATS: tuple[Format, ...] = (JSONL, SACCT, PBS, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
 
 
 def format_of(path: Path) -> Format:

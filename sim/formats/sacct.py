@@ -82,6 +82,7 @@ class SacctRows:
         names: int32 [n] and the texts, by column: user, account, qos, partition, cluster.
         n_steps, n_broken: rows left out because they are steps, or no rows of sacct.
         first_broken: of the rows that are no rows of sacct.
+        source: what wrote the file: sacct, or another program whose rows are read as these.
     """
 
     path: Path
@@ -101,6 +102,7 @@ class SacctRows:
     n_steps: int
     n_broken: int
     first_broken: TraceError | None
+    source: str = "sacct"
 
     @property
     def n_rows(self) -> int:

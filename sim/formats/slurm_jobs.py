@@ -210,7 +210,7 @@ class _Jobs:
         self._note(
             "broken",
             rows.n_broken,
-            f"{_count(rows.n_broken, 'row')} unlike those of sacct; left out (the first: "
+            f"{_count(rows.n_broken, 'row')} unlike those of {rows.source}; left out (the first: "
             f"{rows.first_broken}).",
         )
 
@@ -474,13 +474,14 @@ class _Jobs:
         if max_procs is not None or not held.any():
             return max_procs
         end_s = np.where(self._running, np.inf, self.times.start + self.runtime_s)
+        is_slurm = self.rows.source == "sacct"
+        where = "slurm.conf, for copperline from-slurm --conf," if is_slurm else "--procs"
         most = most_procs_in_use(self.times.start[held], end_s[held], procs[held])
         self._note(
             "machine_size",
             1 if most else 0,
             f"a dump does not say how large the machine is; up to {most:,} processors were "
-            "in use at once, which is taken (slurm.conf says it: copperline from-slurm "
-            "--conf).",
+            f"in use at once, which is taken ({where} says it).",
         )
         return most or None
 

@@ -3,6 +3,7 @@
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from sim.api import (
@@ -18,6 +19,7 @@ from sim.api import (
 from sim.formats import (
     read_cloudsimpy,
     read_openb,
+    read_pbs,
     read_philly,
     read_sacct,
     read_slurm_conf,
@@ -104,6 +106,21 @@ SACCT_WORDS = (
     b"1970-01-01T00:00:00", b"9998-12-31T23:59:60", b"2024-02-29T00:00:00", b"999999999999",
     b"_[1-999999999%5]", b"+0", b"gres/gpu=", b"mem=9999999999P", b"999999-99:99:99", b"\xff",
 )  # fmt: skip
+PBS = (
+    b"04/01/2024 00:00:00;Q;11.h;queue=w\n04/01/2024 00:00:40;S;11.h;user=a group=x queue=w "
+    b"ctime=1711929600 etime=1711929600 start=1711929640 exec_host=n1/0*8\n04/01/2024 00:10:40;E;"
+    b'11.h;user=a group=x account="p q" queue=w ctime=1711929600 etime=1711929610 '
+    b"start=1711929640 exec_host=n1/0*8+n2/0-3,5 Resource_List.mem=8gb Resource_List.ncpus=12 "
+    b"Resource_List.walltime=01:00:00 end=1711930240 Exit_status=0\n04/01/2024 00:20:01;E;12[3].h;"
+    b"queue=l ctime=1711929700 start=1711930100 end=1711930800 Resource_List.nodes=2:ppn=4\n",
+    b"04/01/2024 00:05:00;R;5.h;ctime=1711929600 start=1711929610 end=1711929900 exec_host=n/0\n"
+    b"04/01/2024 00:20:00;E;5.h;ctime=1711929600 start=1711930000 end=1711930800 exec_host=n/0*2 "
+    b"Resource_List.pmem=512mw Resource_List.walltime=5400\n04/01/2024 00:21:00;D;6.h;x=y\n",
+)
+PBS_WORDS = (
+    b";E;", b";S;", b"[]", b"[3]", b"*8", b"+", b"/0-7", b"=", b"start=", b"end=0", b"ppn=99999999",
+    b"999999999999999", b"Resource_List.walltime=", b"99999999:00:00", b"gb", b'"', b"\xff", b";",
+)  # fmt: skip
 SLURM_CONF = (
     b"ClusterName=c SlurmctldHost=h\nPriorityWeightAge=5 # x\nSchedulerParameters=a=1,\\\nb\n"
     b"NodeName=DEFAULT Sockets=2 CoresPerSocket=4\nNodeName=r[0-1]n[01-12] Feature=f Gres=gpu:a:4\n"
@@ -168,11 +185,20 @@ def _kept(workload: Workload, path: Path) -> None:
 
 def sacct(data: bytes, folder: Path) -> None:
     """Read a dump of sacct with each rule; what is read is written as SWF and read again."""
+    _accounting(data, folder, read_sacct)
+
+
+def pbs(data: bytes, folder: Path) -> None:
+    """Read a file of PBS as `sacct` reads dumps."""
+    _accounting(data, folder, read_pbs)
+
+
+def _accounting(data: bytes, folder: Path, read: Callable[[Path, ReadingRules], Workload]) -> None:
     path = folder / "dump.txt"
     path.write_bytes(data)
     lenient = ReadingRules(time_zone="Europe/Paris", procs_missing="drop", never_ran="keep_zero")
     for rules in (ReadingRules(procs_missing="drop", requeues="last"), lenient):
-        workload = read_sacct(path, rules)
+        workload = read(path, rules)
         assert (workload.procs >= 1).all()
         assert (workload.requested_s > 0).all() or rules is lenient
         assert not (workload.logged_wait_s < 0).any()
