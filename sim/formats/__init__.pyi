@@ -3,6 +3,8 @@ from .gpu_clusters import OPENB_COLUMNS as OPENB_COLUMNS
 from .gpu_clusters import PHILLY_COLUMNS as PHILLY_COLUMNS
 from .gpu_clusters import read_openb as read_openb
 from .gpu_clusters import read_philly as read_philly
+from .job_table import QUANTITIES as QUANTITIES
+from .job_table import read_job_table as read_job_table
 from .joulie_reader import TELEMETRY_COLUMNS as TELEMETRY_COLUMNS
 from .joulie_reader import read_joulie as read_joulie
 from .joulie_reader import read_telemetry as read_telemetry

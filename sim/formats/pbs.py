@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.formats.clock_texts import FloatColumn, duration_s, parse_moments
-from sim.formats.sacct import GOES_ON, SacctRows
+from sim.formats.clock_texts import FloatColumn, duration_s
+from sim.formats.sacct import GOES_ON, SacctRows, rows_of_texts
 from sim.formats.sacct_layout import BOM
 from sim.formats.slurm_jobs import jobs_of
 from sim.formats.swf import ReadingRules
-from sim.formats.text_files import lines_of, number_texts
+from sim.formats.text_files import lines_of
 from sim.model.columns import MOST_COUNT
 from sim.model.errors import TraceError
 from sim.model.workload import Workload
@@ -38,8 +38,6 @@ _UNITS = {b"": 0, b"k": 1, b"m": 2, b"g": 3, b"t": 4, b"p": 5}
 _WORD_BYTES = 8
 _KILLED = 271  # of Exit_status: SIGTERM, as qdel sends it
 _MOST_BROKEN = 0.1  # share of lines that may be no records
-_NAMES = ("user", "account", "qos", "partition", "cluster")
-_TIMES = ("submit", "eligible", "start", "end")
 
 
 def is_pbs(begin: str) -> bool:
@@ -168,43 +166,35 @@ def _rows(records: _Records, executions: Sequence[tuple[bytes, _Execution]]) -> 
     n_requested = np.where(n_requested > 0, n_requested, by_nodes)
     n_procs = np.maximum(np.where(n_requested > 0, n_requested, n_allocated), 1)
     mem = whole(_bytes, texts(listed + b"mem"))
-    mem_bytes = np.where(np.isnan(mem), whole(_bytes, texts(listed + b"pmem")) * n_procs, mem)
-    moments = {
-        "submit": texts(b"ctime", b"qtime"), "eligible": texts(b"etime", b"qtime"),
-        "start": texts(b"start"), "end": texts(b"end"),
-    }  # fmt: skip
-    of_text = {job: -1 - at for at, job in enumerate(dict.fromkeys(job for job, _ in executions))}
-    jobs = [(job, _JOB.match(job)) for job, _ in executions]
-    texts_of = {
-        "user": texts(b"user"), "account": texts(b"account", b"group"), "qos": texts(b"queue"),
-    }  # fmt: skip
-    names = {
-        name: number_texts([text.decode("utf-8", "replace") for text in column])
-        for name, column in texts_of.items()
-    }
-    unknown = np.full(len(executions), -1)
-    return SacctRows(
-        path=records.path,
-        line=np.array([one.line for _, one in executions], dtype=np.int64),
-        job=np.array([
-            int(match[1]) if match and not match[2] else of_text[job] for job, match in jobs
-        ], dtype=np.int64),
-        moments={name: parse_moments(column) for name, column in moments.items()},
+    jobs = [job for job, _ in executions]
+    matches = [(job, _JOB.match(job)) for job in dict.fromkeys(jobs)]
+    return rows_of_texts(
+        records.path,
+        source="PBS",
+        lines=[one.line for _, one in executions],
+        jobs=jobs,
+        numbers={job: int(match[1]) for job, match in matches if match and not match[2]},
+        times={
+            "submit": texts(b"ctime", b"qtime"),
+            "eligible": texts(b"etime", b"qtime"),
+            "start": texts(b"start"),
+            "end": texts(b"end"),
+        },
+        names={
+            "user": texts(b"user"),
+            "account": texts(b"account", b"group"),
+            "qos": texts(b"queue"),
+        },
+        status=[one.status for _, one in executions],
         elapsed_s=np.full(len(executions), np.nan),
         limit_s=whole(_walltime_s, texts(listed + b"walltime")),
-        allocated=n_allocated.astype(np.int64),
-        requested=n_requested.astype(np.int64),
-        mem_bytes=mem_bytes,
-        gpus=whole(_count, texts(listed + b"ngpus")).astype(np.int64),
-        status=np.array([one.status for _, one in executions], dtype=np.int8),
-        unplaced=np.zeros(len(executions), dtype=np.bool_),
-        pending_tasks=np.zeros(len(executions), dtype=np.int32),
-        names={name: names.get(name, (unknown, ())) for name in _NAMES},
-        n_steps=0,
+        allocated=n_allocated,
+        requested=n_requested,
+        mem_bytes=np.where(np.isnan(mem), whole(_bytes, texts(listed + b"pmem")) * n_procs, mem),
+        gpus=whole(_count, texts(listed + b"ngpus")),
         n_broken=records.n_broken,
         first_broken=records.first_broken,
-        source="PBS",
-    )  # fmt: skip
+    )
 
 
 def _status(kind: bytes, values: dict[bytes, bytes]) -> int:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sim.formats.clock_texts import FloatColumn, Moments, Rows, duration_s, parse_moments
 from sim.formats.sacct_layout import BOM, KIND, MOMENTS, NO_JOBS, SEPARATOR, Layout, layout_of
-from sim.formats.text_files import blocks_of
+from sim.formats.text_files import blocks_of, number_texts
 from sim.model.columns import MOST_COUNT
 from sim.model.errors import TraceError
 
@@ -35,6 +35,9 @@ STATUS: Mapping[str, int] = {
     "OUT_OF_MEMORY": 0, "BOOT_FAIL": 0, "DEADLINE": 0, "REQUEUED": 0, "REVOKED": 0,
 }  # fmt: skip
 """SWF's status of each state in which a job has ended; all other states go on."""
+
+NAMES = ("user", "account", "qos", "partition", "cluster")
+"""Columns of names."""
 
 GOES_ON = -2  # status of a job that waits or runs
 
@@ -83,6 +86,7 @@ class SacctRows:
         n_steps, n_broken: rows left out because they are steps, or no rows of sacct.
         first_broken: of the rows that are no rows of sacct.
         source: what wrote the file: sacct, or another program whose rows are read as these.
+        size_from: what says the size of the machine, in words.
     """
 
     path: Path
@@ -103,6 +107,7 @@ class SacctRows:
     n_broken: int
     first_broken: TraceError | None
     source: str = "sacct"
+    size_from: str = "slurm.conf, for copperline from-slurm --conf,"
 
     @property
     def n_rows(self) -> int:
@@ -146,6 +151,75 @@ class _Names(dict[bytes, int]):
         return new[column], names
 
 
+def rows_of_texts(
+    path: Path,
+    *,
+    source: str,
+    lines: Sequence[int],
+    jobs: Sequence[bytes],
+    numbers: Mapping[bytes, int],
+    times: Mapping[str, Sequence[bytes]],
+    names: Mapping[str, Sequence[bytes]],
+    status: Sequence[int],
+    elapsed_s: FloatColumn,
+    limit_s: FloatColumn,
+    allocated: FloatColumn,
+    requested: FloatColumn,
+    mem_bytes: FloatColumn,
+    gpus: FloatColumn,
+    n_broken: int = 0,
+    first_broken: TraceError | None = None,
+) -> SacctRows:
+    """Return executions that another program than sacct wrote as rows of sacct.
+
+    Args:
+        path: the file.
+        source: what wrote it, for sentences.
+        lines: line of each of the n executions.
+        jobs: name of the job of each.
+        numbers: numbers of the jobs that have one, by name.
+        times: texts of the moments, by name; those that are missing are unknown.
+        names: texts of the columns of names, by name; those that are missing are unknown.
+        status: as in SWF, or `GOES_ON`.
+        elapsed_s: float64 [n], NaN where unknown.
+        limit_s: float64 [n], requested time, NaN where unknown.
+        allocated: processors [n], 0 where unknown.
+        requested: processors [n], 0 where unknown.
+        mem_bytes: float64 [n], requested memory of the whole job, NaN where unknown.
+        gpus: GPUs [n].
+        n_broken: number of lines that were left out.
+        first_broken: the first of them.
+    """
+    n = len(lines)
+    unnumbered = {job: -1 - at for at, job in enumerate(dict.fromkeys(jobs))}
+    numbered = {
+        name: number_texts([text.decode("utf-8", "replace").strip() for text in column])
+        for name, column in names.items()
+    }
+    unknown = np.full(n, -1), ()
+    return SacctRows(
+        path=path,
+        line=np.array(lines, dtype=np.int64),
+        job=np.array([numbers.get(job, unnumbered[job]) for job in jobs], dtype=np.int64),
+        moments={name: parse_moments(times.get(name, [b""] * n)) for name in MOMENTS},
+        elapsed_s=elapsed_s,
+        limit_s=limit_s,
+        allocated=allocated.astype(np.int64),
+        requested=requested.astype(np.int64),
+        mem_bytes=mem_bytes,
+        gpus=gpus.astype(np.int64),
+        status=np.array(status, dtype=np.int8),
+        unplaced=np.zeros(n, dtype=np.bool_),
+        pending_tasks=np.zeros(n, dtype=np.int32),
+        names={name: numbered.get(name, unknown) for name in NAMES},
+        n_steps=0,
+        n_broken=n_broken,
+        first_broken=first_broken,
+        source=source,
+        size_from="--procs",
+    )
+
+
 def read_rows(path: str | PathLike[str]) -> SacctRows:
     """Read the allocations of a dump of sacct, plain or gzip, block by block.
 
@@ -180,10 +254,7 @@ class _RowReader:
     numbers: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        self.names = {
-            "user": _Names(), "account": _Names(), "qos": _Names(), "partition": _Names(),
-            "cluster": _Names(),
-        }  # fmt: skip
+        self.names = {name: _Names() for name in NAMES}
         self.ids = _Names()
         self.caches: dict[str, _Numbers] = {
             name: _Numbers(parse)

@@ -474,14 +474,12 @@ class _Jobs:
         if max_procs is not None or not held.any():
             return max_procs
         end_s = np.where(self._running, np.inf, self.times.start + self.runtime_s)
-        is_slurm = self.rows.source == "sacct"
-        where = "slurm.conf, for copperline from-slurm --conf," if is_slurm else "--procs"
         most = most_procs_in_use(self.times.start[held], end_s[held], procs[held])
         self._note(
             "machine_size",
             1 if most else 0,
             f"a dump does not say how large the machine is; up to {most:,} processors were "
-            f"in use at once, which is taken ({where} says it).",
+            f"in use at once, which is taken ({self.rows.size_from} says it).",
         )
         return most or None
 

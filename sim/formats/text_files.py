@@ -352,11 +352,15 @@ class CsvTable:
 
 
 def read_csv(
-    path: Path, usual: Mapping[str, str], columns: Mapping[str, str] | None = None
+    path: Path,
+    usual: Mapping[str, str],
+    columns: Mapping[str, str] | None = None,
+    separators: str = ",",
 ) -> CsvTable:
     """Read a UTF-8 CSV table with a header, plain or gzip.
 
-    `usual` has the usual column of each needed quantity, and `columns` others.
+    `usual` has the usual column of each needed quantity, and `columns` others. Of `separators` that
+    counts which is most frequent in the header.
 
     Raises:
         TraceError: the file is missing, broken, empty or no table, or a quantity is unknown.
@@ -368,7 +372,8 @@ def read_csv(
     except UnicodeDecodeError as error:
         raise TraceError(path, expected=f"it is not UTF-8 ({error.reason}); convert it.") from None
     texts[:1] = [line.removeprefix("\ufeff") for line in texts[:1]]
-    reader = csv.reader(texts, strict=True)
+    separator = max(separators, key=texts[0].count) if texts else ","
+    reader = csv.reader(texts, strict=True, delimiter=separator)
     numbers = [1, *(number for number, _ in numbered_lines)]
     rows: list[list[str]] = []
     lines: list[int] = []

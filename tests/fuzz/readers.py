@@ -214,6 +214,7 @@ READERS: dict[str, Reader] = {
     "measures": Reader(_measures, lambda: corpus.MEASURES, corpus.MEASURES_WORDS),
     "store": Reader(_store, corpus.databases, corpus.DATABASE_WORDS),
     "sacct": Reader(others.sacct, lambda: others.SACCT, others.SACCT_WORDS),
+    "job_table": Reader(others.job_table, lambda: others.JOB_TABLE, others.JOB_TABLE_WORDS),
     "pbs": Reader(others.pbs, lambda: others.PBS, others.PBS_WORDS),
     "slurm_conf": Reader(others.slurm_conf, lambda: others.SLURM_CONF, others.SLURM_CONF_WORDS),
     "philly": Reader(others.philly, lambda: others.PHILLY, others.PHILLY_WORDS),

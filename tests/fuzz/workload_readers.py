@@ -18,6 +18,7 @@ from sim.api import (
 )
 from sim.formats import (
     read_cloudsimpy,
+    read_job_table,
     read_openb,
     read_pbs,
     read_philly,
@@ -121,6 +122,17 @@ PBS_WORDS = (
     b";E;", b";S;", b"[]", b"[3]", b"*8", b"+", b"/0-7", b"=", b"start=", b"end=0", b"ppn=99999999",
     b"999999999999999", b"Resource_List.walltime=", b"99999999:00:00", b"gb", b'"', b"\xff", b";",
 )  # fmt: skip
+JOB_TABLE = (
+    b"job;user;state;queue;submit;start;end;procs;requested;memory\n101;ann;DONE;s;"
+    b"2024-03-01T10:00:00;2024-03-01T10:00:30;2024-03-01T10:10:30;8;3600;16 G\n102[1];bob;EXIT;l;"
+    b"2024-03-01T10:01:00;2024-03-01T10:06:00;2024-03-01T11:06:00;4;02:00:00;-\n",
+    b"submit,eligible,start,runtime,requested_procs,group,partition,gpus\n100,105,110,0:01:30,2,"
+    b'"a,b",p,1\n50,,50,12.5,1,c,,0\n',
+)
+JOB_TABLE_WORDS = (
+    b",", b";", b"\t", b"|", b'"', b"-", b"none", b"RUN", b"999999999999", b"1e9", b"99-99:99:99",
+    b"procs", b"start", b"1970-01-01T00:00:00", b"9999-12-31T23:59:59", b"\xff", b"\xef\xbb\xbf",
+)  # fmt: skip
 SLURM_CONF = (
     b"ClusterName=c SlurmctldHost=h\nPriorityWeightAge=5 # x\nSchedulerParameters=a=1,\\\nb\n"
     b"NodeName=DEFAULT Sockets=2 CoresPerSocket=4\nNodeName=r[0-1]n[01-12] Feature=f Gres=gpu:a:4\n"
@@ -191,6 +203,11 @@ def sacct(data: bytes, folder: Path) -> None:
 def pbs(data: bytes, folder: Path) -> None:
     """Read a file of PBS as `sacct` reads dumps."""
     _accounting(data, folder, read_pbs)
+
+
+def job_table(data: bytes, folder: Path) -> None:
+    """Read a table of jobs as `sacct` reads dumps."""
+    _accounting(data, folder, lambda path, rules: read_job_table(path, None, rules))
 
 
 def _accounting(data: bytes, folder: Path, read: Callable[[Path, ReadingRules], Workload]) -> None:

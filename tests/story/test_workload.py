@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from assistant.simtools.workload_log import highlights, log_profile, read_log
+from sim.api import load_workload
 from sim.metrics.workload_profile import ProfileWindow
 
 LOG = """; MaxProcs: 8
@@ -98,3 +99,16 @@ def test_what_cannot_be_is_one_sentence(
     code, out, err = described(*options)
     assert (code, out) == (2, "")
     assert words in err
+
+
+def test_a_table_with_columns_of_its_own_becomes_a_log(cli: Told, tmp_path: Path) -> None:
+    table = tmp_path / "bhist.csv"
+    table.write_text("SUBMITTED,STARTED,RAN,SLOTS\n100,110,01:30,2\n50,50,12,1\n")
+    columns = ("submit=SUBMITTED", "start=STARTED", "runtime=RAN", "procs=SLOTS")
+    options = [text for column in columns for text in ("--column", column)]
+    code, out, _ = cli("workload", "convert", table, tmp_path / "log.swf", *options)
+    assert code == 0, out
+    assert load_workload(tmp_path / "log.swf").runtime_s.tolist() == [12, 90]
+    code, _, err = cli("workload", "convert", table, tmp_path / "log.swf", *options[2:])
+    assert code == 2
+    assert "say which it is, such as submit=COLUMN: the columns are SUBMITTED, STARTED" in err

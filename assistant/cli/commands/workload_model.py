@@ -20,7 +20,7 @@ from assistant.cli.commands.window_validation import (
 )
 from assistant.cli.commands.workload import First, Log, load_log, model_dict, model_lines, rules_of
 from assistant.cli.console import OUT, Json, print_json, progress_spinner
-from assistant.cli.options import ReadingRule
+from assistant.cli.options import ReadingRule, pairs
 from assistant.core.errors import SettingsError
 from assistant.core.files import is_folder
 from assistant.presentation.text.number_format import quantity
@@ -40,7 +40,7 @@ from assistant.simtools.workload_generation import (
     write_and_compare,
 )
 from sim.api import ProfileWindow, Workload, load_workload, parse_duration, write_workload
-from sim.formats import format_by_name
+from sim.formats import format_by_name, read_job_table
 from sim.generators import compare_workloads as compare
 from sim.generators import fit as fit_model
 from sim.generators import generate as draw
@@ -175,6 +175,14 @@ def convert(
     end: Until = None,
     first: First = None,
     reading: ReadingRule = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUANTITY=COLUMN",
+            help="IN is a table with a header, such as of LSF: the column of submit, eligible, "
+            "start, end, runtime, requested, procs, user, queue and others (repeatable).",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Write a workload, or a part of it, in another format, and list what is lost."""
@@ -182,7 +190,12 @@ def convert(
     check_place(target)
     window = _window(leave_out, begin, end)
     with progress_spinner(f"Reading {source.name} …"):
-        full = load_log(source, first, reading)
+        if column:
+            columns = dict(pairs(column, "--column", "submit=SUBMIT_TIME"))
+            table = read_job_table(source, columns, rules_of(reading))
+            full = table if first is None else table.head(first)
+        else:
+            full = load_log(source, first, reading)
         workload = window.of(full)
     with progress_spinner(f"Writing {workload.n_jobs:,} jobs, and reading them again …"):
         losses = write_and_compare(workload, target)
