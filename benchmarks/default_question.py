@@ -1,12 +1,13 @@
 """The question of a job log on real logs: tuned on one part, tested on the jobs after it.
 
 ``python -m benchmarks.default_question --data DIR`` runs all configurations of the preset ``lanes``
-on each log in `DIR/swf`, and prints for three rules what the configuration chosen on the first part
-does to the mean wait of that part and of the later jobs, as shares of those under the current one:
-``none`` minimises the mean wait alone, ``1.1`` lets every class wait 10 % longer, and ``lanes`` is
-the preset's own rule. Printed, too, is whether the bounds of ``lanes`` (1.1 and 1.25 of a class,
-1.5 of the longest wait) hold for the later jobs. ``--windows N`` cuts each log into N parts, and
-takes each pair of neighbours as such a log; the last row is over all of them.
+(or of ``--preset slurm_lanes``, that of logs from Slurm) on each log in `DIR/swf`, and prints for
+three rules what the configuration chosen on the first part does to the mean wait of that part and
+of the later jobs, as shares of those under the current one: ``none`` minimises the mean wait alone,
+``1.1`` lets every class wait 10 % longer, and ``lanes`` is the preset's own rule. Printed, too, is
+whether the bounds of ``lanes`` (1.1 and 1.25 of a class, 1.5 of the longest wait) hold for the
+later jobs. ``--windows N`` cuts each log into N parts, and takes each pair of neighbours as such a
+log; the last row is over all of them.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.applications.scheduling import Scheduling
+from assistant.applications.scheduling_presets import LOG_PRESET, PRESETS
 from assistant.core.objective import Measure
 from benchmarks.harness import Record, guarded, parser, table
 from sim import Workload
@@ -27,6 +29,7 @@ LOGS = (
     "NASA-iPSC-1993-3.1-cln", "alea-hpc2n-subset", "CEA-Curie-2011-2.1-cln", "wagap-2013",
     "lublin_256",
 )  # fmt: skip
+QUESTIONS = tuple(preset.name for preset in PRESETS if preset.lane)
 MOST_JOBS = 50_000
 QUICK = ("alea-hpc2n-subset", "theta_2022")
 QUICK_JOBS = 4_000
@@ -44,10 +47,10 @@ def workload_of(path: Path, most: int) -> Workload:
     return workload.head(min(most, workload.n_jobs))
 
 
-def outcomes(workload: Workload) -> dict[str, Any]:
+def outcomes(workload: Workload, preset: str = LOG_PRESET) -> dict[str, Any]:
     """Evaluate every configuration, and return what each rule chooses, as JSON."""
     size = max(workload.max_procs or 0, workload.widest_procs)
-    application = Scheduling(workload, procs=size, preset="lanes")
+    application = Scheduling(workload, procs=size, preset=preset)
     space = application.space
     several = [space.values(one) for one in space.configurations()]
     runs = list(application.evaluate_many(several))
@@ -93,12 +96,12 @@ def _share(part: Measure, whole: Measure) -> float | None:
     return _number(part) / _number(whole) if _number(whole) >= 1 else None
 
 
-def _step(path: Path, most: int, windows: int, window: int) -> dict[str, Any]:
+def _step(path: Path, most: int, preset: str, windows: int, window: int) -> dict[str, Any]:
     workload = workload_of(path, most)
     if windows > 1:
         size = workload.n_jobs // windows
         workload = workload.part(window * size, (window + 2) * size)
-    return outcomes(workload)
+    return outcomes(workload, preset)
 
 
 def main() -> None:
@@ -106,6 +109,7 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--data", type=Path, required=True, help="folder with swf")
     options.add_argument("--log", action="append", choices=LOGS, help="only this log")
+    options.add_argument("--preset", choices=QUESTIONS, default=LOG_PRESET)
     options.add_argument("--windows", type=int, default=1, help="parts of each log")
     run(options.parse_args())
 
@@ -120,7 +124,9 @@ def run(options: argparse.Namespace) -> None:
         path = options.data / "swf" / f"{name}.swf.gz"
         for window in range(max(1, options.windows - 1)):
             key = name if options.windows == 1 else f"{name}, {window + 1}"
-            steps[key] = record.step(key, partial(_step, path, most, options.windows, window))
+            steps[key] = record.step(
+                key, partial(_step, path, most, options.preset, options.windows, window)
+            )
     rows = [_row(key, step) for key, step in steps.items()]
     rows.append(_all(record, list(steps.values())))
     record.write()

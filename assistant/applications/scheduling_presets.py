@@ -23,6 +23,9 @@ DEFAULT_PRESET = "paper"
 LOG_PRESET = "lanes"
 """What a sweep over a job log asks if nobody says otherwise."""
 
+SLURM_PRESET = "slurm_lanes"
+"""What it asks of a log from Slurm: every answer can be written as lines of slurm.conf."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -56,6 +59,7 @@ class Preset:
 
 
 _DAY_S = 86_400
+_LANE_TIMES_S: tuple[Level, ...] = (0, 900, 3_600, 14_400)
 
 PRESETS: tuple[Preset, ...] = (
     Preset(
@@ -64,7 +68,21 @@ PRESETS: tuple[Preset, ...] = (
         {
             "order": ("fcfs", "saf", "lxf"),
             "backfill": ("easy",),
-            LANE_MAX_REQUESTED: (0, 900, 3_600, 14_400),
+            LANE_MAX_REQUESTED: _LANE_TIMES_S,
+        },
+        only_where={"backfill": "none"},
+        lane=True,
+        train_share=0.5,
+    ),
+    Preset(
+        SLURM_PRESET,
+        "the order of Slurm's queue, and a lane for short requests",
+        {
+            "order": ("fcfs", "multifactor"),
+            "backfill": ("easy",),
+            "size_weight": (100, 1_000),
+            "favor_small": (0, 1),
+            LANE_MAX_REQUESTED: _LANE_TIMES_S,
         },
         only_where={"backfill": "none"},
         lane=True,

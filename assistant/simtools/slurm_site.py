@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from assistant.applications.scheduling_presets import LOG_PRESET, preset_named
+from assistant.applications.scheduling_presets import SLURM_PRESET, preset_named
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
 from assistant.simtools.workload_log import share
@@ -76,7 +76,7 @@ IGNORED_PARAMETERS = (
 QOS_COLUMNS = ("name", "priority")
 EASY_RESERVATIONS = 1
 _MOST_SHOWN = 6
-_QUESTION = f"Question: {preset_named(LOG_PRESET).summary} (preset = '{LOG_PRESET}')."
+_QUESTION = f"Question: {preset_named(SLURM_PRESET).summary} (preset = '{SLURM_PRESET}')."
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def slurm_study(
             f"One queue, first come, first served, with EASY backfilling, on "
             f"{workload.max_procs:,} processors, as slurm.conf is not known (--conf)."
         )
-        alone: dict[str, Any] = {"preset": LOG_PRESET}
+        alone: dict[str, Any] = {"preset": SLURM_PRESET}
         if workload.max_procs is not None:
             alone["procs"] = workload.max_procs
         return SlurmStudy(workload, alone, tuple(found), (queue, _QUESTION), ())
@@ -179,7 +179,7 @@ def slurm_study(
     )
     total = sum(other.work_proc_s for other in groups)
     policies, sentences, missing = _policies(conf)
-    application: dict[str, Any] = {"procs": group.procs, "preset": LOG_PRESET, **policies}
+    application: dict[str, Any] = {"procs": group.procs, "preset": SLURM_PRESET, **policies}
     gone = sorted(set(names) - {part.name for part in conf.partitions})
     decided = [
         _group_words(group, groups, total),
