@@ -42,6 +42,12 @@ def test_the_space_is_orders_times_lanes() -> None:
     assert space.count_allowed() == 3 * (1 + 3 * 4)
 
 
+def test_what_slurm_can_do_is_five_orders_times_lanes() -> None:
+    space = Scheduling(jobs(), preset="slurm_lanes").space
+    assert space.parameter("order").levels == ("fcfs", "multifactor")
+    assert space.count_allowed() == (1 + 2 * 2) * (1 + 3 * 4)  # two weights, narrow or wide first
+
+
 def test_a_lane_goes_first_on_the_same_processors() -> None:
     lane = {"order": "fcfs", "lane_max_requested_s": 3_600, "lane_max_procs": 4}
     log = Workload.from_arrays(  # the whole machine, the whole machine, and a short narrow job

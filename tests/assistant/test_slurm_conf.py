@@ -142,6 +142,21 @@ def test_backfilling_without_a_reservation_is_not_that_of_slurm_with_0() -> None
         slurm_conf(application, tried, run_id=2)
 
 
+@pytest.mark.parametrize("order", ["fcfs", "multifactor"])
+def test_every_answer_to_the_question_for_slurm_has_lines(order: str) -> None:
+    application = Scheduling(
+        default_workload(seed=1, n_jobs=80), procs=48, preset="slurm_lanes",
+        current_policies=CurrentPolicies(order, "conservative"),
+    )  # fmt: skip
+    space = application.space
+    every = [space.values(configuration) for configuration in space.configurations()]
+    others = [values for values in every if values != application.baseline]
+    experiment = swept(application, *others)
+    written = {slurm_conf(application, experiment, run_id=2 + i) for i in range(len(others))}
+    assert len(written) == len(others) == 64
+    assert all(settings(text) for text in written)
+
+
 def test_what_is_no_scheduler_or_no_change_is_refused() -> None:
     bowl = Bowl()
     session = open_session(bowl, store=MemoryStore(), sla=Sla(2), clock=TickingClock())

@@ -76,7 +76,7 @@ def test_a_dump_and_slurm_conf_become_a_sweep(
     sweep = build_sweep(check_settings(read_settings(site / "sweep.toml"), "sweep.toml"))
     assert dict(sweep.application.baseline)["order"] == "multifactor"
     assert 'backfill = "conservative"' in (site / "sweep.toml").read_text()
-    opened = {"order", "lane_max_requested_s", "lane_max_procs"}
+    opened = {"order", "size_weight", "favor_small", "lane_max_requested_s", "lane_max_procs"}
     assert set(sweep.application.space.names) == opened
     log = load_workload(site / "sweep.swf.gz")
     assert log.max_procs == 64
