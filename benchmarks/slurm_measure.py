@@ -91,7 +91,7 @@ def measure(plan: Plan, seeds: list[int]) -> list[Path]:
             f"seed {seed} ({number} of {len(missing)})", expected_s(plan, drawn[seed]), later_s
         )
         with cluster(plan) as environment:
-            body = _schedule(plan, seed, drawn[seed], environment, progress)
+            body = schedule(plan, seed, drawn[seed], environment, progress)
         part = target.with_suffix(".part")
         part.write_text(json.dumps(body) + "\n", encoding="utf-8")
         part.replace(target)
@@ -157,9 +157,10 @@ def _check_length(plan: Plan, folder: Path) -> None:
 
 
 @contextmanager
-def cluster(plan: Plan) -> Iterator[dict[str, str]]:
+def cluster(plan: Plan, more: str = "") -> Iterator[dict[str, str]]:
     """Run a Slurm as long as it is needed; yield the environment in which its commands find it.
 
+    ``more`` are further lines of slurm.conf; of settings that are there twice the last counts.
     Every process that it started is over on the way out, also after Ctrl-C and SIGTERM.
 
     Raises:
@@ -178,6 +179,8 @@ def cluster(plan: Plan) -> Iterator[dict[str, str]]:
             ],
             environment,
         )  # fmt: skip
+        with (folder / "slurm.conf").open("a", encoding="utf-8") as conf:
+            conf.write(f"\n{more}")
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             # A session of its own: Ctrl-C is for us, who then cancel the jobs and stop the rest.
@@ -247,14 +250,18 @@ def _ask(command: list[str], environment: dict[str, str]) -> str:
     return text
 
 
-def _schedule(
+def schedule(
     plan: Plan,
     seed: int,
     drawn: tuple[DrawnJob, ...],
     environment: dict[str, str],
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Submit jobs when they are due, wait until all are over, and return what Slurm tells."""
+    """Submit jobs when they are due, wait until all are over, and return what Slurm tells.
+
+    Raises:
+        SlurmError: a command fails, or jobs do not end.
+    """
     began_s = time.monotonic()
     asked: dict[int, DrawnJob] = {}
     for job in drawn:
