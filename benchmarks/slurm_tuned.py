@@ -6,12 +6,14 @@ minutes), and lets a real Slurm schedule them twice: as it is (first come, first
 with the lines that ``report --slurm-conf`` writes for the shortest mean wait. Jobs within the
 limits of the lane are submitted to its partition, as the lines say. Printed is the mean wait of
 each, simulated and measured, and their ratios. Each schedule is kept in ``--json`` when it is
-there; with ``--resume`` it is not measured again. About six minutes a schedule.
+there; with ``--resume`` it is not measured again. About six minutes a schedule. ``--quick`` predicts
+alone, and needs no Slurm.
 """
 
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,38 +106,35 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Tune and measure each seed, and print a row for each."""
-    seeds = options.seed or ((SEEDS[0],) if options.quick else SEEDS)
-    n_jobs, span_s = (8, 8) if options.quick else (N_JOBS, SPAN_S)
+    seeds = options.seed or SEEDS
     record = Record("slurm_tuned", options, list(seeds), free=("seed", "port", "slurm"))
-    plan = Plan(options.slurm, Path(), "easy", NODES, CPUS, n_jobs, span_s, options.port)
-    check(plan)
+    plan = Plan(options.slurm, Path(), "easy", NODES, CPUS, N_JOBS, SPAN_S, options.port)
+    if not options.quick:
+        check(plan)
     rows = []
     for seed in seeds:
-        jobs = drawn_jobs(seed, n_jobs, span_s)
-        found = record.step(f"{seed}: tuned", lambda jobs=jobs: tuned(jobs))
-        now = record.step(
-            f"{seed}: as it is", lambda jobs=jobs, s=seed: measured_s(plan, s, jobs, "")
-        )
-        there = routed(jobs, found["values"])
-        then = record.step(
-            f"{seed}: with the lines",
-            lambda jobs=there, s=seed, lines=found["lines"]: measured_s(plan, s, jobs, lines),
-        )
-        simulated, measured = found["simulated_s"], (now["mean_wait_s"], then["mean_wait_s"])
+        jobs = drawn_jobs(seed, N_JOBS, SPAN_S)
+        found = record.step(f"{seed}: tuned", partial(tuned, jobs))
+        simulated = found["simulated_s"]
         record.figure(f"{seed}: simulated ratio", simulated[1] / simulated[0])
+        rows.append([str(seed), ", ".join(map(str, found["values"].values())), *_waits(simulated)])
+        if options.quick:
+            continue
+        there, lines = routed(jobs, found["values"]), found["lines"]
+        now = record.step(f"{seed}: as it is", partial(measured_s, plan, seed, jobs, ""))
+        then = record.step(f"{seed}: with the lines", partial(measured_s, plan, seed, there, lines))
+        measured = [now["mean_wait_s"], then["mean_wait_s"]]
         record.figure(f"{seed}: measured ratio", measured[1] / measured[0])
-        rows.append([
-            str(seed), ", ".join(map(str, found["values"].values())),
-            *(f"{pair[0]:.1f} -> {pair[1]:.1f}" for pair in (simulated, measured)),
-            *(f"{pair[1] / pair[0]:.2f}" for pair in (simulated, measured)),
-            ", ".join({*now["failed"], *then["failed"]}) or "none",
-        ])  # fmt: skip
+        ends = ", ".join({*now["failed"], *then["failed"]}) or "none"
+        rows[-1] += [*_waits(measured), ends]
     record.write()
-    table(
-        ["seed", "configuration", "mean wait, simulated, s", "measured, s", "ratio, simulated",
-         "measured", "other ends"],
-        rows,
-    )  # fmt: skip
+    names = ["seed", "configuration", "mean wait, simulated, s", "ratio"]
+    more = [] if options.quick else ["measured, s", "ratio", "other ends"]
+    table([*names, *more], rows)
+
+
+def _waits(pair: list[float]) -> list[str]:
+    return [f"{pair[0]:.1f} -> {pair[1]:.1f}", f"{pair[1] / pair[0]:.2f}"]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "futures": ("--logs", "swf"),
     "policy_ranking": ("--logs", "swf"),
     "slurm_fidelity": ("--run", "slurm_runs"),
+    "slurm_tuned": (),
     "cloud": ("--azure", "azure_v1"),
     "cloud_packing": ("--azure", "azure_v1"),
     "search": ("--tables", "tables"),
