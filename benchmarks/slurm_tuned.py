@@ -6,8 +6,8 @@ minutes), and lets a real Slurm schedule them twice: as it is (first come, first
 with the lines that ``report --slurm-conf`` writes for the shortest mean wait. Jobs within the
 limits of the lane are submitted to its partition, as the lines say. Printed is the mean wait of
 each, simulated and measured, and their ratios. Each schedule is kept in ``--json`` when it is
-there; with ``--resume`` it is not measured again. About six minutes a schedule. ``--quick`` predicts
-alone, and needs no Slurm.
+there; with ``--resume`` it is not measured again. About six minutes a schedule. ``--quick``
+predicts alone, and needs no Slurm.
 """
 
 import argparse
