@@ -178,6 +178,7 @@ def _bound(info: _AddressInfo, host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)
+        listening.listen(BACKLOG)  # clients that have the address wait until the server accepts
     except OSError as error:
         listening.close()
         raise ServiceError(

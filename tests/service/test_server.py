@@ -185,6 +185,11 @@ def test_requests_are_counted_by_route() -> None:
         assert f'copperline_http_request_seconds_count{{method="GET",route="{route}"}} 2.0' in text
 
 
+def test_clients_can_connect_from_the_moment_in_which_the_address_is_known() -> None:
+    with closing(bind()) as listening, closing(socket.create_connection(listening.getsockname())):
+        pass  # the server is not there yet, and nobody is refused
+
+
 def test_a_taken_port_and_a_strange_address_are_said() -> None:
     with closing(bind()) as taken:
         taken.listen()
