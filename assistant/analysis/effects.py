@@ -151,8 +151,10 @@ def _fitted(
     pairs: tuple[tuple[str, str], ...] = (),
 ) -> FactorialModel:
     """Return the model of all main effects and some interactions. Raises AnalysisError."""
+    if pairs:
+        return _fitted(experiment, response, only).with_pairs(pairs)
     observations = response_observations(experiment, response, only)
-    return FactorialModel.fit(experiment.space, sample_of_effects(experiment, observations), pairs)
+    return FactorialModel.fit(experiment.space, sample_of_effects(experiment, observations))
 
 
 Verdict = Literal["better", "worse"]

@@ -1,6 +1,7 @@
 """Labels: short texts and table cells of the pages, with words instead of unknown numbers."""
 
 import re
+from collections.abc import Callable, Sequence
 
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
@@ -113,6 +114,19 @@ def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]
     """Return the levels of a configuration as text, keyed by column heading."""
     values = space.values(configuration)
     return {column(p): level(values[p.name]) for p in space.parameters}
+
+
+def level_columns(
+    space: ParameterSpace,
+    configurations: Sequence[Configuration],
+    text: Callable[[Parameter, Level], str],
+) -> list[list[str]]:
+    """Return the levels of configurations as text, a list for each parameter."""
+    ids = space.level_ids(configurations).T.tolist()
+    texts = [[text(p, value) for value in p.levels] for p in space.parameters]
+    return [
+        [of_level[i] for i in level_ids] for of_level, level_ids in zip(texts, ids, strict=True)
+    ]
 
 
 def run_label(experiment: Experiment, run: Run) -> str:

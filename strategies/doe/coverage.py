@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -460,57 +461,65 @@ def complete_block(knowledge: Knowledge, parameters: Sequence[str] = ()) -> Bloc
         )
     failed = {failure.configuration for failure in knowledge.failures}
     run_or_waiting = knowledge.taken - failed | {o.configuration for o in knowledge.observations}
-    best: tuple[tuple[int, int], BlockCompletion] | None = None
-    for block in _proposed(knowledge, positions):
-        if block.size > MOST_CELLS:
+    ended = {configuration.level_ids for configuration in run_or_waiting}
+    best: tuple[tuple[int, int], Block, tuple[Configuration, ...]] | None = None
+    for block, unknown in _proposed(knowledge, positions):
+        size = math.prod(len(ids) for ids in block)
+        if size > MOST_CELLS:
             continue
-        most = None if best is None else best[0][0]
-        missing = _missing(knowledge, block, run_or_waiting, most)
+        missing = _missing(knowledge, unknown, ended, None if best is None else best[0][0])
         if missing is not None:
-            key = (len(missing), -block.size)
+            key = (len(missing), -size)
             if best is None or key < best[0]:
-                best = key, BlockCompletion(block, missing)
-    return None if best is None else best[1]
+                best = key, block, missing
+    if best is None:
+        return None
+    _, block, missing = best
+    return BlockCompletion(FactorialBlock(tuple(tuple(sorted(ids)) for ids in block)), missing)
 
 
-def _proposed(knowledge: Knowledge, positions: Sequence[int]) -> Iterator[FactorialBlock]:
-    """Yield extended blocks, around the existing blocks and then around the best runs."""
+Block: TypeAlias = tuple[Ids, ...]
+"""Level ids of each parameter, of which a block has all combinations."""
+
+
+def _proposed(knowledge: Knowledge, positions: Sequence[int]) -> Iterator[tuple[Block, Block]]:
+    """Yield extended blocks, around the existing blocks and then around the best runs.
+
+    The second part is the block of those combinations that can lack a run.
+    """
     space = knowledge.space
-    blocks = find_blocks(space, knowledge.observations)[:MOST_SEEDS]
+    blocks = [b.level_ids for b in find_blocks(space, knowledge.observations)[:MOST_SEEDS]]
     ordered = sorted(knowledge.observations, key=rank_key, reverse=True)
     cells = list(dict.fromkeys(o.configuration.level_ids for o in ordered))[:MOST_SEEDS]
-    single = [FactorialBlock(tuple((i,) for i in cell)) for cell in cells]
+    single: list[Block] = [tuple((i,) for i in cell) for cell in cells]
     # a block is maximal, so one more level always lacks a run; a run inside one would be complete
     seeds = [*blocks, *single] if positions or not blocks else blocks
     for seed in seeds:
         if positions:
-            ids = list(seed.level_ids)
+            ids = list(seed)
             for position in positions:
                 ids[position] = tuple(sorted({*ids[position], *space.open_ids[position]}))
-            yield FactorialBlock(tuple(ids))
+            yield tuple(ids), tuple(ids)
             continue
         for position, open_ids in enumerate(space.open_ids):
-            for level_id in sorted(set(open_ids) - set(seed.level_ids[position])):
-                ids = list(seed.level_ids)
-                ids[position] = tuple(sorted((*ids[position], level_id)))
-                yield FactorialBlock(tuple(ids))
+            before, here, after = seed[:position], seed[position], seed[position + 1 :]
+            for level_id in open_ids:
+                if level_id not in here:
+                    yield (*before, (*here, level_id), *after), (*before, (level_id,), *after)
 
 
 def _missing(
-    knowledge: Knowledge,
-    block: FactorialBlock,
-    run_or_waiting: frozenset[Configuration] | set[Configuration],
-    most: int | None,
+    knowledge: Knowledge, block: Block, ended: set[Ids], most: int | None
 ) -> tuple[Configuration, ...] | None:
     """Return the runs that a block lacks, None if they are too many or not possible."""
-    missing = []
-    for level_ids in itertools.product(*block.level_ids):
-        configuration = Configuration(level_ids, knowledge.space.lineage)
-        if configuration in run_or_waiting:
+    missing: list[Configuration] = []
+    for level_ids in itertools.product(*block):
+        if level_ids in ended:
             continue
+        if len(missing) == most:
+            return None
+        configuration = Configuration(level_ids, knowledge.space.lineage)
         if configuration in knowledge.taken or not knowledge.space.is_allowed(configuration):
             return None
         missing.append(configuration)
-        if most is not None and len(missing) > most:
-            return None
     return tuple(missing)

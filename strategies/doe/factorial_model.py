@@ -146,6 +146,16 @@ class FactorialModel:
         relative = response - response[0] if n else response
         return cls(coding, ids, relative, solve(coding.design(ids), relative) if n else None)
 
+    def with_pairs(self, pairs: Sequence[tuple[str, str]]) -> FactorialModel:
+        """Return the model of all main effects and other interactions, of the same runs.
+
+        Raises `UnknownParameterError` for a name, `AnalysisError` for a pair of a parameter with
+        itself, or for too many columns.
+        """
+        coding = Coding.of(self.space, self.coding.level_ids, _positions(self.space, pairs))
+        solution = solve(coding.design(self.ids), self.relative) if self.n else None
+        return FactorialModel(coding, self.ids, self.relative, solution)
+
     @property
     def space(self) -> ParameterSpace:
         """Space that the model was fitted on."""
@@ -215,7 +225,7 @@ class FactorialModel:
 
     def test(self, *names: str) -> TermTest:
         """Return the F test of one main effect or interaction by its parameter names."""
-        return self.tests[self.coding.terms.index(self._term(names))]
+        return self._test(self._term(names))
 
     def levels(self, name: str) -> tuple[LevelContrast, ...]:
         """Return the effect of every level of a parameter, in order of rank; None if unknown."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -334,20 +334,7 @@ def pending_in_region(
     if rule == "queued":
         return PendingRuns(len(region.pending), region.pending[:LISTED])
     if rule == "near":
-        most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
-        centres = [member.level_ids for member in region.members]
-        walk = nearest_to_any(space.parameters, space.open_ids, centres, squared_radius(eps))
-        looked_at, count, seen, listed = 0, 0, set[Cell](), list[Configuration]()
-        for looked_at, (_, ids, _) in enumerate(itertools.islice(walk, most + 1), start=1):  # noqa: B007
-            if ids in seen:  # near several members
-                continue
-            seen.add(ids)
-            configuration = Configuration(ids, space.lineage)
-            if configuration not in done and space.is_allowed(configuration):
-                count += 1
-                if len(listed) < LISTED:
-                    listed.append(configuration)
-        return PendingRuns(count if looked_at <= most else None, tuple(listed))
+        return _pending_near(space, region, done, squared_radius(eps))
     if rule == "box":
         pending = dict[Configuration, None]()
         most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
@@ -360,6 +347,68 @@ def pending_in_region(
     raise OptionError(
         f"the rule for pending runs is {rule!r}; allowed are {', '.join(PENDING_RULES)}."
     )
+
+
+def _pending_near(
+    space: ParameterSpace, region: Region, done: Collection[Configuration], radius: int
+) -> PendingRuns:
+    """Return the pending runs within a squared distance of any member."""
+    most = min(WALK_BOUND, WALK_LEVELS // len(space.parameters))
+    centres = [member.level_ids for member in region.members]
+    found = _within(space.parameters, space.open_ids, centres, radius, most)
+    cells: Iterable[Cell] = found or ()
+    if found is None:
+        walk = nearest_to_any(space.parameters, space.open_ids, centres, radius)
+        cells = (ids for _, ids, _ in itertools.islice(walk, most))
+    configurations = (Configuration(ids, space.lineage) for ids in dict.fromkeys(cells))
+    pending = (c for c in configurations if c not in done and space.is_allowed(c))
+    listed = tuple(itertools.islice(pending, LISTED))
+    if found is None:
+        return PendingRuns(None, listed)
+    return PendingRuns(len(listed) + sum(1 for _ in pending), listed)
+
+
+def _squared_steps(parameter: Parameter) -> NDArray[np.int64]:
+    """Return the squared steps between the levels of a parameter, int64 [levels, levels]."""
+    if parameter.kind == "nominal":
+        return 1 - np.eye(parameter.n_levels, dtype=np.int64)
+    ranks = np.array(parameter.ranks, dtype=np.int64)
+    return (ranks[:, None] - ranks) ** 2
+
+
+def _within(
+    parameters: Sequence[Parameter],
+    allowed_ids: Sequence[Sequence[int]],
+    centres: Sequence[Cell],
+    radius: int,
+    most: int,
+) -> list[Cell] | None:
+    """Return the combinations within a squared distance of each centre, nearest first.
+
+    One that is near several centres comes several times. None if they are more than ``most``.
+    """
+    positions = np.array(centres, dtype=np.int64)  # [centres, d]
+    terms = [
+        _squared_steps(parameter)[:, list(ids)]
+        for parameter, ids in zip(parameters, allowed_ids, strict=True)
+    ]
+    least = np.array(
+        [term.min(axis=1, initial=radius + 1)[positions[:, i]] for i, term in enumerate(terms)]
+    )
+    rest = least.sum(axis=0)  # the fewest steps that the parameters not yet chosen add
+    which = np.flatnonzero(rest <= radius)
+    steps = np.zeros(which.size, dtype=np.int64)
+    chosen = np.zeros((which.size, 0), dtype=np.int64)
+    for i, (term, ids) in enumerate(zip(terms, allowed_ids, strict=True)):
+        rest = rest - least[i]
+        further = steps[:, None] + term[positions[which, i]]
+        rows, columns = np.nonzero(further + rest[which, None] <= radius)
+        if rows.size > most:
+            return None
+        which, steps = which[rows], further[rows, columns]
+        new = np.array(ids, dtype=np.int64)[columns]
+        chosen = np.concatenate((chosen[rows], new[:, None]), axis=1)
+    return list(map(tuple, chosen[np.lexsort((which, steps))].tolist()))
 
 
 def near_region(space: ParameterSpace, region: Region, eps: float) -> Iterator[Step]:

@@ -17,7 +17,7 @@ from assistant.presentation.tables.experiment_summary import (
     trade_points,
 )
 from assistant.presentation.tables.queue import stopped_words
-from assistant.presentation.text.number_format import level_words, number, quantity, unit_of
+from assistant.presentation.text.number_format import level, level_words, number, quantity, unit_of
 from assistant.ui import labels
 from assistant.ui.charting import wide
 from assistant.ui.intents import Intent, answer_at
@@ -175,24 +175,30 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
     title = labels.measure_title(str(objective.wrapper), objective.unit)
     second = objective.second
     also = "" if second is None else labels.measure_title(str(second.wrapper), second.unit)
-    rows = []
-    for run in reversed(experiment.runs):
-        outcome = run.outcome
-        meets = "" if outcome is None else "yes" if outcome.feasible else "no"
-        rows.append(
-            {
-                "run": run.id,
-                "state": _run_state(experiment, run),
-                title: outcome.value if outcome else None,
-                **({also: outcome.second_value if outcome else None} if also else {}),
-                **({"meets constraints": meets} if objective.constraints else {}),
-                "verdict": labels.VERDICTS[run.good],
-                **labels.cells(experiment.space, run.configuration),
-                "from": labels.SOURCES[run.source],
-                "why": run.failure or run.cancelled or stopped_words(run) or run.reason,
-            }
-        )
-    return pd.DataFrame(rows)
+    runs = experiment.runs[::-1]
+    outcomes = [run.outcome for run in runs]
+    columns: dict[str, Sequence[object]] = {
+        "run": [run.id for run in runs],
+        "state": [_run_state(experiment, run) for run in runs],
+        title: [outcome and outcome.value for outcome in outcomes],
+    }
+    if also:
+        columns[also] = [outcome and outcome.second_value for outcome in outcomes]
+    if objective.constraints:
+        meets = {True: "yes", False: "no"}
+        columns["meets constraints"] = [
+            "" if outcome is None else meets[outcome.feasible] for outcome in outcomes
+        ]
+    columns["verdict"] = [labels.VERDICTS[run.good] for run in runs]
+    level_texts = labels.level_columns(
+        experiment.space, [run.configuration for run in runs], lambda _, value: level(value)
+    )
+    columns |= dict(zip(map(labels.column, experiment.space.parameters), level_texts, strict=True))
+    columns["from"] = [labels.SOURCES[run.source] for run in runs]
+    columns["why"] = [
+        run.failure or run.cancelled or stopped_words(run) or run.reason for run in runs
+    ]
+    return pd.DataFrame(columns)
 
 
 def _run_state(experiment: Experiment, run: Run) -> str:

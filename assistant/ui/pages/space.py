@@ -4,7 +4,7 @@ A selected cell is kept by its levels, not by its position, so the queue gets th
 was clicked, even if the map changes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Literal
@@ -51,7 +51,6 @@ from assistant.ui.pages.space_map import (
     centre_of,
     dark_of,
     draw_map,
-    run_levels,
     too_few,
     value_title,
 )
@@ -174,14 +173,15 @@ def over_axes(
     values = [run.outcome.value for run in runs if run.outcome is not None]
     level_names = {p.name: level_texts(p.levels, p.unit) for p in parameters}
     axes = [_axis(parameter, level_names[parameter.name]) for parameter in parameters]
-    axes.append(_value_axis(value_title(experiment), values))
+    along = _positions_along(values)
+    axes.append(_value_axis(value_title(experiment), values, along))
     lines = []
     for run in runs:
         ids = dict(zip(space.names, run.configuration.level_ids, strict=True))
         at: list[float | None] = [_at(p, ids[p.name]) for p in parameters]
         texts = [level_names[p.name][ids[p.name]] for p in parameters]
         value = None if run.outcome is None else run.outcome.value
-        at.append(None if value is None else _along(value, values))
+        at.append(None if value is None else along(value))
         texts.append(quantity(value, experiment.opened.objective.unit))
         feasible = run.outcome is None or run.outcome.feasible
         lines.append(ParallelLine(run.id, tuple(at), tuple(texts), value, feasible))
@@ -204,23 +204,26 @@ def _axis(parameter: Parameter, names: Sequence[str]) -> ParallelAxis:
     return ParallelAxis(title, ticks)
 
 
-def _value_axis(title: str, values: Sequence[float]) -> ParallelAxis:
+def _value_axis(
+    title: str, values: Sequence[float], along: Callable[[float], float]
+) -> ParallelAxis:
     if not values:
         return ParallelAxis(title, ())
     ends = sorted({min(values), max(values)})
     unit = unit_in(title)
-    ticks = tuple((_along(end, values), level_words(float(f"{end:.4g}"), unit)) for end in ends)
+    ticks = tuple((along(end), level_words(float(f"{end:.4g}"), unit)) for end in ends)
     return ParallelAxis(title.removesuffix(" [s]"), ticks)
 
 
-def _along(value: float, values: Sequence[float]) -> float:
-    """Return the position of a value between the smallest (0) and the largest (1)."""
-    least, most = min(values), max(values)
+def _positions_along(values: Sequence[float]) -> Callable[[float], float]:
+    """Return the function that places a value between the smallest (0) and the largest (1)."""
+    least, most = min(values, default=0.0), max(values, default=0.0)
     if least == most:
-        return 0.5
+        return lambda _value: 0.5
     if is_logarithmic(values):
-        value, least, most = log(value), log(least), log(most)
-    return round((value - least) / (most - least), 5)
+        low, high = log(least), log(most)
+        return lambda value: round((log(value) - low) / (high - low), 5)
+    return lambda value: round((value - least) / (most - least), 5)
 
 
 def _table(experiment: Experiment, runs: Sequence[Run]) -> None:
@@ -234,19 +237,22 @@ def _table(experiment: Experiment, runs: Sequence[Run]) -> None:
 
 def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
     """Return the table of the given runs, latest first."""
-    title = value_title(experiment)
-    rows = [
-        {
-            "run": run.id,
-            "state": words_of(run),
-            title: None if run.outcome is None else run.outcome.value,
-            "constraints": "" if run.outcome is None else _CONSTRAINTS[run.outcome.feasible],
-            **run_levels(experiment, run),
-            "from": labels.SOURCES[run.source],
-        }
-        for run in reversed(runs)
-    ]
-    frame = pd.DataFrame(rows)
+    latest_first = runs[::-1]
+    outcomes = [run.outcome for run in latest_first]
+    columns: dict[str, Sequence[object]] = {
+        "run": [run.id for run in latest_first],
+        "state": [words_of(run) for run in latest_first],
+        value_title(experiment): [None if o is None else o.value for o in outcomes],
+        "constraints": ["" if o is None else _CONSTRAINTS[o.feasible] for o in outcomes],
+    }
+    level_texts = labels.level_columns(
+        experiment.space,
+        [run.configuration for run in latest_first],
+        lambda parameter, value: level_words(value, parameter.unit),
+    )
+    columns |= dict(zip(experiment.space.names, level_texts, strict=True))
+    columns["from"] = [labels.SOURCES[run.source] for run in latest_first]
+    frame = pd.DataFrame(columns)
     if not experiment.opened.objective.constraints:
         frame = frame.drop(columns="constraints", errors="ignore")  # without a run: no column
     return frame

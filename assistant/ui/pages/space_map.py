@@ -45,7 +45,6 @@ from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.tables.queue import stopped_words
 from assistant.presentation.text.number_format import (
     level_texts,
-    level_words,
     number,
     quantity,
 )
@@ -486,9 +485,3 @@ def _refusal(experiment: Experiment, configuration: Configuration, has_run: bool
     if experiment.remaining_runs == 0:
         return "The budget is used up; raise it under *Steering* to add a run."
     return ""
-
-
-def run_levels(experiment: Experiment, run: Run) -> dict[str, str]:
-    """Return the levels of a run as text with units, keyed by parameter name."""
-    values = experiment.space.values(run.configuration)
-    return {p.name: level_words(values[p.name], p.unit) for p in experiment.space.parameters}
