@@ -279,7 +279,8 @@ def print_summary(data: ReportData, report: Path) -> None:
     if data.effects is not None:
         OUT.print(f"  {data.effects.ranking.sentence}", soft_wrap=True)
     for use in data.sla:
-        OUT.print(f"  SLA: {use.agreed}; {use.used_text} ({use.verdict}).", soft_wrap=True)
+        judged = "" if use.term == "runs" and use.verdict == "met" else f" ({use.verdict})"
+        OUT.print(f"  SLA: {use.agreed}; {use.used_text}{judged}.", soft_wrap=True)
     OUT.print(f"  {data.state.icon} {data.state.sentence}", soft_wrap=True)
     OUT.print(f"\nReport: {report}", soft_wrap=True)
 
