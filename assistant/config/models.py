@@ -18,6 +18,7 @@ from pydantic_core import CoreSchema
 
 from assistant.config.fields import DurationS, SizeBytes, StrictModel, setting
 from assistant.core.bounds import CORES, COST, MIN_SAMPLES, RADIUS, VALUE
+from assistant.core.early_stopping import EarlyStopping, StopRule
 from assistant.core.errors import SettingsError, hint
 from assistant.core.objective import (
     Constraint,
@@ -261,6 +262,20 @@ class WarningPolicySettings(StrictModel):
         "Probability of a miss from which the forecast warns.", None, gt=0, lt=1,
         usual="that measured for the strategy",
     )  # fmt: skip
+
+
+class EarlyStoppingSettings(StrictModel):
+    """Settings ``[early_stopping]``: which runs end by their intermediate results."""
+
+    step: str = setting("The measure that counts the steps of a run, such as `epoch`.")
+    rule: StopRule = setting("Rule by which a run is hopeless.", "median")
+    first_step: float = setting("No run is stopped before it.", 1.0, gt=0)
+    factor: float = setting("Ratio of the steps at which `halving` looks.", 3.0, gt=1)
+    others: int = setting("Number of other runs that must have come as far.", 5, ge=1)
+
+    def build(self) -> EarlyStopping:
+        """Return the settings as a value."""
+        return EarlyStopping(self.step, self.rule, self.first_step, self.factor, self.others)
 
 
 CERTIFICATES = ("authority", "certificate", "key")

@@ -124,6 +124,7 @@ def open_sweep(
     """
     settings = built.settings
     settings.hooks.build().check()
+    early = settings.early_stopping
     if earlier is None:
         earlier = earlier_sweeps(store, settings.learn_from, built.objective)
     session = open_session(
@@ -143,6 +144,7 @@ def open_sweep(
         recipe=made_from or {},
         facts=computing_facts(settings.place, settings.workers),
         earlier=earlier,
+        early_stopping=None if early is None else early.build(),
     )
     if settings.plan:
         session.plan(settings.plan)

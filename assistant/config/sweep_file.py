@@ -41,6 +41,7 @@ from assistant.config.fields import (
 from assistant.config.models import (
     PATHS,
     CostSettings,
+    EarlyStoppingSettings,
     EnvironmentSettings,
     ExecutorSettings,
     HookSettings,
@@ -175,6 +176,9 @@ class SweepSettings(StrictModel):
     )
     warning_policy: WarningPolicySettings = setting(
         "Rules for regions and warnings.", WarningPolicySettings()
+    )
+    early_stopping: EarlyStoppingSettings | None = setting(
+        "Rule that stops hopeless runs.", None, usual="none is stopped"
     )
     hooks: HookSettings = setting(
         "Programs started on warnings, at the end and on failures.", HookSettings()

@@ -53,19 +53,17 @@ from assistant.core.events import (
     RunRated,
     RunReleased,
     RunReturned,
-    RunStopped,
     SpaceChanged,
     SteeringChanged,
     WarningPolicyChanged,
 )
 from assistant.core.experiment import Experiment
-from assistant.core.ports import ExecutionResult
 from assistant.core.run import Run, RunState
 from assistant.core.sla import AutoSteering, Sla, Steering, WarningPolicy
 from assistant.core.submission import (
     PastResult,
     RunRequest,
-    assess_completion,
+    assess_stop,
     import_results,
     refuse_if_finished,
     replicate_requests,
@@ -305,15 +303,13 @@ class StopRun(Command):
                 f"run {run.id} has no intermediate result yet, so there is nothing to keep; cancel "
                 "it, or wait for an intermediate result"
             )
-        lasted_s = max(0.0, now_s - run.started_s)
-        result = ExecutionResult(run.id, run.reported, None, lasted_s)
-        judged = assess_completion(experiment, result, now_s)
-        if isinstance(judged, RunFailed):
+        ended = assess_stop(experiment, run, self.reason, now_s)
+        if isinstance(ended, RunFailed):
             raise ExperimentError(
-                f"the intermediate result of run {run.id} is invalid: {judged.failure}; cancel it, "
+                f"the intermediate result of run {run.id} is invalid: {ended.failure}; cancel it, "
                 "or let it continue"
             )
-        return (RunStopped(now_s, run.id, judged.outcome, lasted_s, self.reason),)
+        return (ended,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from assistant.core.early_stopping import EarlyStopping, StopRule
 from assistant.core.forecast import Forecast, PaperForecast, WarningCheck
 from assistant.core.objective import Measure, Objective
 from assistant.core.run import Outcome, Source
@@ -48,6 +49,7 @@ class ExperimentOpened:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     deterministic: bool | None = None
     earlier: tuple[EarlierSweep, ...] = ()
+    early_stopping: EarlyStopping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +166,17 @@ class RunCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RunStopped:
-    """Event: a run was ended early, and its last intermediate result became its result."""
+    """Event: a run was ended early, and its last intermediate result became its result.
+
+    ``rule`` is the rule of early stopping that ended it, None if the analyst did.
+    """
 
     at_s: float
     run_id: int
     outcome: Outcome
     duration_s: float
     reason: str = ""
+    rule: StopRule | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
+from assistant.core.early_stopping import LearningCurves
 from assistant.core.errors import ExperimentError
 from assistant.core.events import (
     AutoSteeringChanged,
@@ -111,16 +112,28 @@ def reduce_run(runs: Mapping[int, Run], event: RunEvent) -> Run:  # noqa: PLR091
         case RunCompleted(at_s=at_s, outcome=outcome, duration_s=told_s):
             known_s = measured_s(told_s)
             return replace(_in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s)
-        case RunStopped(at_s=at_s, outcome=outcome, duration_s=told_s, reason=reason):
+        case RunStopped(at_s=at_s, outcome=outcome, duration_s=told_s, reason=reason, rule=rule):
             known_s = measured_s(told_s)
             return replace(
-                _in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s, stopped=reason
-            )
+                _in(run, RUNNING), ended_s=at_s, outcome=outcome, duration_s=known_s,
+                stopped=reason, stopped_by=rule,
+            )  # fmt: skip
         case RunFailed(at_s=at_s, failure=failure, duration_s=told_s):
             known_s = measured_s(told_s)
             return replace(_in(run, RUNNING), ended_s=at_s, failure=failure, duration_s=known_s)
         case RunRated(good=good):
             return replace(_in(run, RunState.COMPLETED), good=good)
+
+
+def _follow(curves: LearningCurves, event: Event) -> None:
+    """Bring the learning curves up to date with an event of a run."""
+    match event:
+        case RunStarted() | RunFailed() | RunCancelled() | RunReturned():
+            curves.drop(event.run_id)
+        case RunReported():
+            curves.add(event.run_id, event.measures)
+        case RunCompleted() | RunStopped():
+            curves.add(event.run_id, event.outcome.measures)
 
 
 def waiting_runs(runs: Iterable[Run]) -> list[Run]:
@@ -183,6 +196,8 @@ class Experiment:
         self.version = 1
         self._runs: dict[int, Run] = {}
         self._index = RunIndex()
+        early = opened.early_stopping
+        self.curves = None if early is None else LearningCurves(early, opened.objective)
         self._costs: dict[int, float | None] = {}  # of ended runs by `_costs_by`
         self._costs_by: Tariff | None = None
         self._batches: list[BatchSuggested] = []
@@ -223,6 +238,8 @@ class Experiment:
                 before, after = self._runs.get(event.run_id), reduce_run(self._runs, event)
                 self._index.update(before, after)
                 self._runs[event.run_id] = after
+                if self.curves is not None:
+                    _follow(self.curves, event)
             case BatchSuggested():
                 self._apply_batch(event)
             case ForecastChecked(check=check):
@@ -453,6 +470,7 @@ class Experiment:
             if name.startswith("_") and isinstance(value, dict | list | set):
                 setattr(other, name, copy(value))
         other._index = self._index.copied()
+        other.curves = None if self.curves is None else self.curves.copied()
         for event in events:
             other.apply(event)
         return other

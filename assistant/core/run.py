@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from assistant.core.early_stopping import StopRule
 from assistant.core.objective import Measure, Objective
 from strategies import (
     Configuration,
@@ -79,6 +80,7 @@ class Run:
     workers that stopped responding. ``worker`` and ``token`` belong to the latest attempt; both are
     empty where the session's own process executes. ``reported`` is the latest intermediate result,
     at ``reported_s``. ``cancelled`` and ``stopped`` are reasons, maybe empty; None if it was not.
+    ``stopped_by`` is the rule of early stopping that ended it, None if the analyst did.
     ``duration_s`` is None where the reported number is no duration; see `measured_s`. ``position``
     is the place of its suggestion in the batch, from 0; None if unknown.
     """
@@ -106,6 +108,7 @@ class Run:
     reported: Mapping[str, Measure] | None = None
     reported_s: float | None = None
     stopped: str | None = None
+    stopped_by: StopRule | None = None
     position: int | None = None
 
     @property

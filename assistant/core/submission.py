@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assistant.core.bounds import BATCH, LevelValues
+from assistant.core.early_stopping import StopRule
 from assistant.core.errors import ExperimentError, ObjectiveError
 from assistant.core.events import (
     BatchSuggested,
@@ -19,12 +20,13 @@ from assistant.core.events import (
     RunFailed,
     RunReturned,
     RunStarted,
+    RunStopped,
     RunSubmitted,
 )
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Measure, Objective, finite
 from assistant.core.ports import ExecutionResult
-from assistant.core.run import Outcome, RunState, Source, random_stream
+from assistant.core.run import Outcome, Run, RunState, Source, random_stream
 from assistant.core.sla import number_text
 from strategies import Configuration, Knowledge, Level
 
@@ -258,6 +260,34 @@ def assess_completion(
     return assess_measures(
         experiment.opened.objective, experiment.sla.run_limit_s, completion, now_s
     )
+
+
+def assess_stop(
+    experiment: Experiment, run: Run, reason: str, now_s: float, rule: StopRule | None = None
+) -> RunStopped | RunFailed:
+    """Return the event that ends a running run with its last intermediate result.
+
+    RunFailed if that result is invalid.
+    """
+    lasted_s = max(0.0, now_s - (run.started_s or now_s))
+    result = ExecutionResult(run.id, run.reported, None, lasted_s)
+    judged = assess_completion(experiment, result, now_s)
+    if isinstance(judged, RunFailed):
+        return judged
+    return RunStopped(now_s, run.id, judged.outcome, lasted_s, reason, rule)
+
+
+def assess_report(experiment: Experiment, run_id: int, now_s: float) -> RunStopped | None:
+    """Return the event that stops a run early after its latest intermediate result, or None."""
+    settings, curves = experiment.opened.early_stopping, experiment.curves
+    run = experiment.run(run_id)
+    if settings is None or curves is None or run.state is not RunState.RUNNING:
+        return None
+    why = curves.hopeless(run_id)
+    if why is None or run.reported is None:
+        return None
+    ended = assess_stop(experiment, run, why, now_s, settings.rule)
+    return ended if isinstance(ended, RunStopped) else None
 
 
 MAX_ATTEMPTS = 3  # Lost workers after which a run has failed, because it may be what kills them

@@ -38,6 +38,7 @@ from assistant.core.events import Event, ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Clock, SystemClock
 from assistant.core.run import RunState
+from assistant.core.submission import assess_report
 from assistant.service.api_tokens import ApiTokenStore, Role
 from assistant.service.observability import MetricsRegistry, ServiceCounters, ServiceLog
 from assistant.service.shared_views import SharedViews
@@ -522,6 +523,16 @@ class ExperimentService:
         if not again:
             self.counts.decided(str(json.loads(lines[0])["type"]) if lines else None)
         return CommandResult(session.id, session.experiment.version, first, lines, again)
+
+    def stop_hopeless(self, experiment_id: str, run_id: int) -> None:
+        """Stop a run early if the experiment's rule finds its latest result hopeless."""
+        session = self.session(experiment_id)
+        if session.experiment.curves is None:
+            return
+        with session.deciding():
+            stopped = assess_report(session.experiment, run_id, session.now_s())
+            if stopped is not None:
+                session.take([stopped])
 
     # -- named tokens ----------------------------------------------------------------------------
 

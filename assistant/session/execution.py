@@ -29,7 +29,7 @@ from assistant.core.objective import Measure
 from assistant.core.ports import ExecutionResult, Executor, RunLease
 from assistant.core.process_lock import ProcessLock, is_locked
 from assistant.core.run import Run, RunState
-from assistant.core.submission import assess_completion, assess_loss
+from assistant.core.submission import assess_completion, assess_loss, assess_report
 from assistant.session.event_log import EventLog
 from assistant.session.execution_loop import ExecutionLoop
 
@@ -87,7 +87,12 @@ class EventLogLeases:
                 raise StoreError("the executing thread has the event log")
             self._event_log.catch_up()
             run_id = self._executing(token)
-            self._event_log.record(RunReported(self._event_log.now_s(), run_id, measures))
+            now_s = self._event_log.now_s()
+            self._event_log.record(RunReported(now_s, run_id, measures))
+            stopped = assess_report(self._event_log.experiment, run_id, now_s)
+            if stopped is not None:
+                self._event_log.record(stopped)
+                raise LeaseLostError("the run was stopped early")
 
     def complete(self, token: str, completion: ExecutionResult) -> None:
         """Record the result of a run and its output; raise LeaseLostError if it is refused."""

@@ -9,6 +9,7 @@ from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 from assistant.core.bounds import SEED, WORKERS
+from assistant.core.early_stopping import EarlyStopping
 from assistant.core.errors import (
     ObjectiveError,
     SettingsError,
@@ -55,6 +56,7 @@ class ExperimentDescription(TypedDict, total=False):
         recipe: settings tables from which any program can build the application again.
         facts: facts for the report beside the application's own.
         earlier: earlier sweeps to learn from, see `earlier_sweep`.
+        early_stopping: rule that stops hopeless runs; None stops none.
     """
 
     name: str
@@ -71,6 +73,7 @@ class ExperimentDescription(TypedDict, total=False):
     recipe: Mapping[str, Any]
     facts: tuple[Fact, ...]
     earlier: tuple[EarlierSweep, ...]
+    early_stopping: EarlyStopping | None
 
 
 def open_session(
@@ -116,6 +119,7 @@ def build_opened_event(
     recipe: Mapping[str, Any] | None = None,
     facts: tuple[Fact, ...] = (),
     earlier: tuple[EarlierSweep, ...] = (),
+    early_stopping: EarlyStopping | None = None,
 ) -> ExperimentOpened:
     """Return the opening event of a new experiment, before it has an identifier and a time.
 
@@ -143,6 +147,7 @@ def build_opened_event(
         # None if the application does not state it
         deterministic=getattr(application, "deterministic", None),
         earlier=earlier,
+        early_stopping=early_stopping,
     )
     _check(opened)
     return opened

@@ -4,11 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import ExperimentState
 from assistant.core.experiment import Experiment, once_per_result
+from assistant.core.forecast import percent
 from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
 from assistant.presentation.charts.vega_lite import TradePoint
 from assistant.presentation.text.comparison import compare, compare_best, violated_words
@@ -60,6 +62,7 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
         *later_jobs(experiment),
         *learnt(experiment),
         _spent(experiment),
+        *_stopped_early(experiment),
         *_why_failed(experiment),
     )
     return replace(finding, sentences=(*finding.sentences, *more))
@@ -205,6 +208,21 @@ def _small_share(share: float) -> str:
     if share < 1e-4:
         return "under 0.01 %"
     return f"{100 * share:.2f} %" if share < 0.01 else f"{math.floor(1000 * share) / 10:.1f} %"
+
+
+def _stopped_early(experiment: Experiment) -> tuple[str, ...]:
+    """Return how many runs a rule stopped, and how far they had come, if there are any."""
+    rule, curves = experiment.opened.early_stopping, experiment.curves
+    stopped = [run for run in experiment.runs if run.stopped_by is not None]
+    if rule is None or curves is None or not stopped:
+        return ()
+    text = f"{len(stopped)} of {len(experiment.runs)} runs were stopped early ({rule})"
+    ended = [run for run in experiment.runs_in(RunState.COMPLETED) if run.stopped is None]
+    whole = max((curves.step_of(run.id) or 0.0 for run in ended), default=0.0)
+    if whole > 0:
+        share = fmean(curves.step_of(run.id) or 0.0 for run in stopped) / whole
+        text += f", on average after {percent(min(share, 1.0))} of the steps of a whole run"
+    return (f"{text}.",)
 
 
 def _spent(experiment: Experiment) -> str:

@@ -16,6 +16,7 @@ from assistant.analysis.response_map import (
     expected_measure,
     interval_name,
 )
+from assistant.core.early_stopping import STOP_RULES
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Interval, percent
 from assistant.core.objective import Objective
@@ -157,7 +158,8 @@ def stopped_words(run: Run) -> str:
     """
     if run.stopped is None:
         return ""
-    return "stopped early by the analyst" + (f": {run.stopped}" if run.stopped else "")
+    rule = "the analyst" if run.stopped_by is None else STOP_RULES[run.stopped_by]
+    return f"stopped early by {rule}" + (f": {run.stopped}" if run.stopped else "")
 
 
 def reported_words(run: Run, objective: Objective) -> str:

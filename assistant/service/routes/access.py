@@ -185,8 +185,9 @@ async def report(
     """Record an intermediate result of a running run."""
 
     def record() -> None:
-        _tell(request, context, token)
+        attempt = _tell(request, context, token)
         context.service.queue.report(token, schemas.measures_of(body.measures) or {})
+        context.service.stop_hopeless(attempt.experiment_id, attempt.run_id)
 
     await _at_work(context, record)
 
