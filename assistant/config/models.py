@@ -267,7 +267,9 @@ class WarningPolicySettings(StrictModel):
 class EarlyStoppingSettings(StrictModel):
     """Settings ``[early_stopping]``: which runs end by their intermediate results."""
 
-    step: str = setting("The measure that counts the steps of a run, such as `epoch`.")
+    step: str = setting(
+        "The measure that counts the steps of a run, such as `epoch`.", min_length=1
+    )
     rule: StopRule = setting("Rule by which a run is hopeless.", "median")
     first_step: float = setting("No run is stopped before it.", 1.0, gt=0)
     factor: float = setting("Ratio of the steps at which `halving` looks.", 3.0, gt=1)

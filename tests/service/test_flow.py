@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from assistant.core.early_stopping import EarlyStopping
 from assistant.service.api_tokens import Role
 from assistant.session import commands as session_commands
 from tests.service.examples import eventually
@@ -223,6 +224,21 @@ def test_lines_of_the_log_about_work_name_run_experiment_and_worker(
     assert [line.get("state") for line in lines[3:5]] == ["completed", None]
     (decided,) = [line for line in real.log() if line.get("method") == "PATCH"]
     assert decided["experiment"] == "bowl"
+
+
+def test_a_hopeless_report_ends_the_run_of_a_worker(tmp_path: Path) -> None:
+    with serving(tmp_path) as found:
+        with_runs(found, early_stopping=EarlyStopping("epoch", others=2))
+        owner = found.client()
+        tokens = [leased(owner)["token"] for _ in range(4)]
+        for token, height in zip(tokens, (1.0, 2.0, 1.5, 3.0), strict=True):
+            report = {"measures": {"epoch": 5, "height": height}}
+            assert owner.post(f"/v1/leases/{token}/report", json=report).status_code == 204
+        assert owner.post(f"/v1/leases/{tokens[0]}/heartbeat").status_code == 200
+        refused(owner.post(f"/v1/leases/{tokens[3]}/heartbeat"), 409, "stop it")
+        stopped = owner.get(f"{AT}/runs/4").json()
+        assert (stopped["state"], stopped["value"]) == ("completed", 3.0)
+        assert stopped["stopped"] == "at epoch 5, 3 of 3 other runs were better"
 
 
 def test_the_token_of_a_claim_is_not_in_the_log(real: Real, owner: httpx.Client) -> None:
