@@ -44,6 +44,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "warned_sweeps": ("--data", ""),
     "backtest": ("--data", ""),
     "default_question": ("--data", ""),
+    "early_stopping": (),
 }
 
 
