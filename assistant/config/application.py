@@ -4,11 +4,13 @@ Each model is strict and builds its application: a command, a Python function, o
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from assistant.applications.function import Function
+from assistant.applications.lookup import Lookup
 from assistant.applications.measures import JsonFile, JsonOutput, Patterns
 from assistant.applications.process_limits import MOST_PROCESSES
 from assistant.applications.program import Program, Reading
@@ -24,7 +26,7 @@ from assistant.config.fields import (
 from assistant.core.bounds import LEVELS, PROCESSES
 from assistant.core.objective import Objective
 from assistant.core.ports import Environment
-from strategies import Level, Parameter, ParameterSpace
+from strategies import Level, MeasuredTable, Parameter, ParameterSpace
 
 
 def _words(value: object) -> object:
@@ -282,6 +284,18 @@ class LookupSettings(StrictModel):
         "Measured table (CSV) with a column per parameter and `objective`, which is minimised.",
         title="Path of the table", example="measured.csv",
     )  # fmt: skip
+    alternatives: Literal["merge", "keep"] = setting(
+        "Columns of 0 and 1 of which every row has at most one 1: `merge` makes them one "
+        "parameter, `keep` leaves each a parameter.",
+        "merge",
+    )
+
+    def build(self, table: MeasuredTable) -> Lookup:
+        """Build the application of the table that was read."""
+        source = Path(self.table).name
+        return (
+            Lookup(table, source) if self.alternatives == "keep" else Lookup.merged(table, source)
+        )
 
 
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:

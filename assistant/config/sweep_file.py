@@ -22,7 +22,6 @@ from pydantic import (
 )
 
 from assistant.applications import APPLICATIONS
-from assistant.applications.lookup import Lookup
 from assistant.config.application import (
     CommandSettings,
     FunctionSettings,
@@ -473,7 +472,7 @@ def _application(settings: SweepSettings, source: SweepSource | None) -> Applica
     if source is None:
         source = read_source(settings)
     if isinstance(application_settings, LookupSettings) and isinstance(source, MeasuredTable):
-        return Lookup(source, Path(application_settings.table).name)
+        return application_settings.build(source)
     if not isinstance(application_settings, SchedulingSettings) or not isinstance(source, Workload):
         raise AssertionError("what was read is not what the application is about")
     return application_settings.build(source, settings.workers)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from assistant.config.snapshot import stored_settings
 from assistant.config.sweep_file import (
     SweepSettings,
     check_settings,
@@ -372,7 +373,8 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 def form_of_experiment(opened: ExperimentOpened, name: str) -> Form:
     """Return a form filled from an experiment's stored settings, or raise SettingsError."""
-    tables = {k: v for k, v in opened.recipe.items() if not (k in ("run", "results") and v == [])}
+    stored = stored_settings(opened).items()
+    tables = {k: v for k, v in stored if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
 
 
