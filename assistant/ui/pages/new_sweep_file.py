@@ -386,7 +386,7 @@ def as_file(tables: Mapping[str, Any]) -> Form:
 def _meaning(tables: Mapping[str, Any]) -> object:
     """Return the meaning of tables, equal for different spellings of the same sweep."""
     settings = check_settings(tables, "the sweep")
-    parameters = tuple(parameter.build() for parameter in settings.parameters)
+    parameters = tuple((each.build(), each.switches) for each in settings.parameters)
     objective = settings.objective.model_dump() if settings.objective is not None else {}
     rest = settings.model_copy(update={"parameters": [], "name": "", "objective": None})
     return parameters, {k: v for k, v in objective.items() if v not in (None, [])}, rest
