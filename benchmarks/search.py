@@ -67,7 +67,7 @@ from benchmarks.spaces import (
     generated,
     merged_from_table,
 )
-from strategies import STRATEGIES
+from strategies import STRATEGIES, StrategyError
 
 SPACES_PER_FAMILY = 2
 RULES = ("--order", "fcfs,sjf", "--backfill", "easy,none")
@@ -316,11 +316,19 @@ def print_ratios(kind: Kind, against: str, results: Results, record: Record) -> 
 
 
 def table_problems(path: Path, alternatives: str) -> list[Problem]:
-    """Return the spaces of a measured table: as it is, with alternatives merged, or both."""
-    merged = None if alternatives == "keep" else merged_from_table(path)
-    if merged is None:
-        return [from_table(path)]
-    return [merged] if alternatives == "merge" else [from_table(path), merged]
+    """Return the spaces of a measured table: as it is, with alternatives merged, or both.
+
+    A space that cannot be searched is named on stderr and left out.
+    """
+    problems = []
+    try:
+        merged = None if alternatives == "keep" else merged_from_table(path)
+        problems += [] if merged is None else [merged]
+        if merged is None or alternatives == "both":
+            problems += [from_table(path)]
+    except (AssistantError, StrategyError) as error:
+        sys.stderr.write(f"left out: {error}\n")
+    return problems
 
 
 def problems_of(options: argparse.Namespace) -> list[Problem]:
