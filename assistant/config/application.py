@@ -4,13 +4,11 @@ Each model is strict and builds its application: a command, a Python function, o
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from assistant.applications.function import Function
-from assistant.applications.lookup import Lookup
 from assistant.applications.measures import JsonFile, JsonOutput, Patterns
 from assistant.applications.process_limits import MOST_PROCESSES
 from assistant.applications.program import Program, Reading
@@ -28,7 +26,7 @@ from assistant.core.bounds import LEVELS, PROCESSES
 from assistant.core.errors import ApplicationError
 from assistant.core.objective import Objective
 from assistant.core.ports import Environment
-from strategies import Level, MeasuredTable, Parameter, ParameterSpace
+from strategies import Level, Parameter, ParameterSpace
 
 
 def _words(value: object) -> object:
@@ -322,13 +320,6 @@ class LookupSettings(StrictModel):
         "parameter, `keep` leaves each a parameter.",
         "merge",
     )
-
-    def build(self, table: MeasuredTable) -> Lookup:
-        """Build the application of the table that was read."""
-        source = Path(self.table).name
-        return (
-            Lookup(table, source) if self.alternatives == "keep" else Lookup.merged(table, source)
-        )
 
 
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:

@@ -489,7 +489,8 @@ def _application(settings: SweepSettings, source: SweepSource | None) -> Applica
     if source is None:
         source = read_source(settings)
     if isinstance(application_settings, LookupSettings) and isinstance(source, MeasuredTable):
-        return application_settings.build(source)
+        lookup = Lookup if application_settings.alternatives == "keep" else Lookup.merged
+        return lookup(source, Path(application_settings.table).name)
     if not isinstance(application_settings, SchedulingSettings) or not isinstance(source, Workload):
         raise AssertionError("what was read is not what the application is about")
     return application_settings.build(source, settings.workers)
