@@ -39,7 +39,7 @@ from assistant.applications.switches import (
     SwitchGroup,
     check_switches,
     switch_texts,
-    unused_switches,
+    unused_parameters,
 )
 from assistant.core.errors import ApplicationError, ProgramError, RunError, RunStoppedError
 from assistant.core.events import Fact
@@ -365,22 +365,9 @@ class Program:
                 "the program itself cannot depend on {seed}, {scratch} or a switch of one_of"
             )
         used = frozenset[str]().union(*(t.names for where, t in everything if where != _FILE))
-        if not self.unused:
-            self._check_used(used)
-
-    def _check_used(self, used: frozenset[str]) -> None:
-        missing = dict.fromkeys(name for name in self.space.names if name not in used)
+        missing = [name for name in parameters if name not in used and not self.unused]
         if self.switches:
-            by_group = unused_switches(self.switches, used)
-            groups = {group.parameter for group in self.switches}
-            missing = {name: None for name in missing if name not in groups or name in by_group}
-            partly = [g for g in self.switches if g.parameter in by_group and used & set(g.names)]
-            if partly:
-                name = partly[0].parameter
-                raise ApplicationError(
-                    f"the command, env and stdin contain some switches of '{name}', but not "
-                    f"'{{{by_group[name]}}}'; name all of them, or write '{{{name}}}'"
-                )
+            missing = unused_parameters(self.switches, missing, used)
         for name in missing:
             raise ApplicationError(
                 f"the parameter '{name}' has no effect: the command, env and stdin do not "

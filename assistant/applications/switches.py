@@ -75,13 +75,29 @@ def switch_arguments(
     return arguments
 
 
-def unused_switches(groups: Sequence[SwitchGroup], used: Collection[str]) -> dict[str, str]:
-    """Return for each group that a command does not use: a switch that it does not mention.
+def unused_parameters(
+    groups: Sequence[SwitchGroup], missing: Sequence[str], used: Collection[str]
+) -> list[str]:
+    """Return the parameters without a placeholder of their own or of all their switches.
 
-    It uses a group by the parameter's own placeholder, or by those of all its switches.
+    Args:
+        groups: all groups of the program.
+        missing: parameters without a placeholder of their own.
+        used: names of all placeholders.
+
+    Raises:
+        ApplicationError: some switches of a group have placeholders, and others have none.
     """
-    return {
-        group.parameter: next(switch for switch in group.switches if switch not in used)
-        for group in groups
-        if group.parameter not in used and not set(group.switches) <= set(used)
-    }
+    left = list(missing)
+    for group in groups:
+        if group.parameter not in left:
+            continue
+        absent = [switch for switch in group.switches if switch not in used]
+        if absent and len(absent) < len(group.switches):
+            raise ApplicationError(
+                f"the command, env and stdin contain some switches of '{group.parameter}', but "
+                f"not '{{{absent[0]}}}'; name all of them, or write '{{{group.parameter}}}'"
+            )
+        if not absent:
+            left.remove(group.parameter)
+    return left
