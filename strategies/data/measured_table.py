@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import mean
 
 from strategies.space.errors import SpaceError, TableError
 from strategies.space.parameter import Level, Parameter, float_of, parse_number
@@ -201,7 +201,7 @@ def _mean(rows: Sequence[Measurement]) -> Measurement:
         return rows[0]
     durations_s = [row.duration_s for row in rows if row.duration_s is not None]
     return Measurement(
-        fmean(row.objective for row in rows), fmean(durations_s) if durations_s else None
+        mean(row.objective for row in rows), mean(durations_s) if durations_s else None
     )
 
 

@@ -36,12 +36,15 @@ def test_line_ends_quotes_byte_order_marks_and_blank_lines_are_read(tmp_path: Pa
 
 
 def test_rows_of_the_same_configuration_are_repetitions_and_their_mean_counts() -> None:
-    text = "a,b,objective,duration_s\n1,x,2,10\n2,x,3,1\n1.0,x,6,\n1,x,7,20\n"
+    text = (
+        "a,b,objective,duration_s\n1,x,2,10\n2,x,3,1\n1.0,x,6,\n1,x,7,20\n3,x,1e308,\n3,x,1e308,\n"
+    )
     table = MeasuredTable.parse(text, "repeated")
-    assert (table.n_rows, table.n_repeated) == (2, 1)
+    assert (table.n_rows, table.n_repeated) == (3, 2)
     at = table.space.from_values
     assert table.lookup(at({"a": 1, "b": "x"})) == Measurement(5.0, 15.0)
     assert table.lookup(at({"a": 2, "b": "x"})) == Measurement(3.0, 1.0)
+    assert table.lookup(at({"a": 3, "b": "x"})) == Measurement(1e308, None)
 
 
 @pytest.mark.parametrize(
