@@ -10,6 +10,8 @@ tables are the headline.
   ``copper:exploitation=0.7`` or ``tpe:failed=fail``. Peers: tpe and gpsampler (Optuna), smac,
   nevergrad, nevergrad-discrete, botorch; ``--python-of smac=PATH`` names the interpreter that has
   one.
+* ``--alternatives both`` searches a table with columns of 0 and 1 that exclude each other as it is,
+  and with one parameter in place of each set of them ("NAME, merged").
 * All search the full product of levels. Every proposal is a run, a repeated one too; a missing
   combination is a failed run. Peers get ranks of numbers with three levels or more, categories
   otherwise, and are at their defaults, first runs included (`benchmarks.peers.search_child`).
@@ -57,8 +59,15 @@ from benchmarks.runs_to_goal import (
     ratio_of_medians,
     runs_to,
 )
-from benchmarks.spaces import FAMILIES, Kind, Problem, from_table, generated
-from strategies import STRATEGIES
+from benchmarks.spaces import (
+    FAMILIES,
+    Kind,
+    Problem,
+    from_table,
+    generated,
+    merged_from_table,
+)
+from strategies import STRATEGIES, StrategyError
 
 SPACES_PER_FAMILY = 2
 RULES = ("--order", "fcfs,sjf", "--backfill", "easy,none")
@@ -90,7 +99,7 @@ levels, and coarser ones with queue order and backfill beside them. LLNL-Atlas i
 little of it waits that a third of all combinations is within 5 %."""
 
 FREE = (
-    "tables", "generated", "drawn", "test_spaces", "fresh", "scheduling",
+    "tables", "alternatives", "generated", "drawn", "test_spaces", "fresh", "scheduling",
     "logs", "methods", "against", "seeds", "jobs",
     "stop_at_optimum", "python_of", "taken", "only_known",
 )  # fmt: skip
@@ -306,10 +315,30 @@ def print_ratios(kind: Kind, against: str, results: Results, record: Record) -> 
         table([f"{kind}: runs of {against} / runs of", *header], rows)
 
 
+def table_problems(path: Path, alternatives: str) -> list[Problem]:
+    """Return the spaces of a measured table: as it is, with alternatives merged, or both.
+
+    A space that cannot be searched is named on stderr and left out.
+    """
+    problems = []
+    try:
+        merged = None if alternatives == "keep" else merged_from_table(path)
+        problems += [] if merged is None else [merged]
+        if merged is None or alternatives == "both":
+            problems += [from_table(path)]
+    except (AssistantError, StrategyError) as error:
+        sys.stderr.write(f"left out: {error}\n")
+    return problems
+
+
 def problems_of(options: argparse.Namespace) -> list[Problem]:
     """Return every space that was asked for."""
     paths = [] if options.tables is None else sorted(options.tables.glob("*.csv"))
-    problems = [from_table(path) for path in (paths[:2] if options.quick else paths)]
+    problems = [
+        problem
+        for path in (paths[:2] if options.quick else paths)
+        for problem in table_problems(path, options.alternatives)
+    ]
     named = ("tables", "scheduling", "drawn", "test_spaces", "fresh")
     unnamed = not any(getattr(options, name) for name in named)
     if options.generated or (options.quick and unnamed):
@@ -371,6 +400,12 @@ def add_options(options_parser: argparse.ArgumentParser, seeds: str) -> None:
     """Add the options that say which episodes there are."""
     add = options_parser.add_argument
     add("--tables", type=Path, help="folder of measured tables (CSV)")
+    add(
+        "--alternatives",
+        choices=["merge", "keep", "both"],
+        default="merge",
+        help="columns of 0 and 1 that exclude each other: one parameter, each one, or both ways",
+    )
     add("--generated", action="store_true", help="spaces of known families, too")
     add("--drawn", help="numbers of drawn spaces of many laws, such as 0-299")
     add("--test-spaces", help="published test functions, grids drawn by seed, such as 0-1")

@@ -14,11 +14,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from assistant import AssistantError
 from strategies import MeasuredTable, Parameter, ParameterSpace
+from strategies.data.alternatives import merge_alternatives
 
 Kind = Literal["measured", "simulated", "generated", "drawn", "fresh"]
 
 LEAST_SIZE, MOST_SIZE = 1_000, 10_000
+MOST_LISTED = 10**8
+"""Most combinations of a table's levels; a value of each is in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,24 @@ class Problem:
 
 def from_table(path: Path, kind: Kind = "measured") -> Problem:
     """Read a measured table; raises `TableError` as `MeasuredTable.read` does."""
-    table = MeasuredTable.read(path)
+    return of_table(MeasuredTable.read(path), path.stem, kind)
+
+
+def merged_from_table(path: Path) -> Problem | None:
+    """Read a measured table with its alternatives as one parameter each; None if it has none.
+
+    Raises `TableError` as `MeasuredTable.read` does.
+    """
+    table, alternatives = merge_alternatives(MeasuredTable.read(path))
+    return of_table(table, f"{path.stem}, merged", "measured") if alternatives else None
+
+
+def of_table(table: MeasuredTable, name: str, kind: Kind) -> Problem:
+    """Return the problem of a table; raises `AssistantError` for too large a product of levels."""
+    if table.space.size > MOST_LISTED:
+        raise AssistantError(
+            f"{name} has {table.space.size:,} combinations; at most {MOST_LISTED:,} are searched."
+        )
     objective = np.full(table.space.size, np.nan)
     seconds = np.full(table.space.size, np.nan)
     for configuration, measurement in table.measurements.items():
@@ -73,7 +94,7 @@ def from_table(path: Path, kind: Kind = "measured") -> Problem:
         objective[index] = measurement.objective
         seconds[index] = np.nan if measurement.duration_s is None else measurement.duration_s
     recorded = None if np.isnan(seconds).all() else seconds
-    return Problem(path.stem, kind, table.space, objective, duration_s=recorded)
+    return Problem(name, kind, table.space, objective, duration_s=recorded)
 
 
 def generated(family: str, seed: int) -> Problem:

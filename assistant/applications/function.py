@@ -21,6 +21,7 @@ from types import ModuleType
 
 from assistant.applications.measures import WALL, measures_of
 from assistant.applications.program import SEED, check_baseline
+from assistant.applications.switches import SwitchGroup, check_switches, switch_arguments
 from assistant.core.errors import ApplicationError, RunError
 from assistant.core.events import Fact
 from assistant.core.files import is_file
@@ -38,6 +39,8 @@ class Function:
         reference: ``module:function`` if it was found by name; see `load`.
         folder: first folder in which the module was searched.
         noisy: whether equal values give different results; None if unknown.
+        switches: parameters that are groups of switches; the function gets a truth value for each
+            switch in place of the group.
 
     With several workers the function must be at the top of a module, because other processes import
     it by name.
@@ -54,6 +57,7 @@ class Function:
     reference: str = ""
     folder: str = ""
     noisy: bool | None = None
+    switches: tuple[SwitchGroup, ...] = ()
 
     name = "function"
     measures = None
@@ -72,6 +76,8 @@ class Function:
                 "a parameter cannot be named 'seed', which is the random seed of a run; choose "
                 "another name"
             )
+        if self.switches:
+            self._check_switches()
         self._check_call()
         check_baseline(self.space, self.baseline)
 
@@ -85,11 +91,12 @@ class Function:
         baseline: Mapping[str, Level] | None = None,
         folder: Path | str = "",
         noisy: bool | None = None,
+        switches: tuple[SwitchGroup, ...] = (),
     ) -> "Function":
         """Import ``module:function`` and return its application. Raises ApplicationError."""
         where = str(Path(folder).absolute()) if folder else ""
         function = _find(reference, where)
-        return cls(function, space, objective, baseline, reference, where, noisy)
+        return cls(function, space, objective, baseline, reference, where, noisy, switches)
 
     @property
     def deterministic(self) -> bool | None:
@@ -111,10 +118,22 @@ class Function:
     def _takes_seed(self) -> bool:
         return self._signature is not None and SEED in self._signature.parameters
 
+    def _check_switches(self) -> None:
+        check_switches(self.switches, (*self.space.names, SEED))
+        for group in self.switches:
+            for switch in set(group.switches) - set(group.names):
+                raise ApplicationError(
+                    f"the switch '{switch}' of the parameter '{group.parameter}' cannot be an "
+                    "argument of a function; write a name, such as "
+                    f"'{switch.strip('-').replace('-', '_') or 'quick'}'"
+                )
+
     def _check_call(self) -> None:
         if self._signature is None:
             return
-        names = [*self.space.names, *([SEED] if self._takes_seed else [])]
+        values: dict[str, Level] = dict.fromkeys(self.space.names, "")
+        names = [*(switch_arguments(self.switches, values) if self.switches else values)]
+        names += [SEED] if self._takes_seed else []
         try:
             self._signature.bind(**dict.fromkeys(names))
         except TypeError as error:
@@ -136,7 +155,8 @@ class Function:
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         """Call the function once. Raises RunError if it fails or returns no measures."""
-        arguments = {**values, SEED: seed} if self._takes_seed else dict(values)
+        arguments = switch_arguments(self.switches, values) if self.switches else dict(values)
+        arguments |= {SEED: seed} if self._takes_seed else {}
         started_s = time.perf_counter()
         try:
             with redirect_stdout(sys.stderr):
@@ -156,7 +176,7 @@ class Function:
         """Pickle by reference if there is one, else as Python does it."""
         if self.reference:
             by_name = (self.reference, self.space, self.objective, self.baseline, self.folder)
-            return _load, (*by_name, self.noisy)
+            return _load, (*by_name, self.noisy, self.switches)
         try:
             pickle.dumps(self.function)
         except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
@@ -164,8 +184,8 @@ class Function:
                 f"{self._called} cannot be sent to other processes ({error}); define it at the "
                 "top of a module, or use one worker"
             ) from error
-        arguments = (self.function, self.space, self.objective, self.baseline, "", "", self.noisy)
-        return Function, arguments
+        arguments = (self.function, self.space, self.objective, self.baseline, "", "")
+        return Function, (*arguments, self.noisy, self.switches)
 
 
 def _load(
@@ -175,8 +195,12 @@ def _load(
     baseline: Mapping[str, Level] | None,
     folder: str,
     noisy: bool | None,
+    switches: tuple[SwitchGroup, ...],
 ) -> Function:
-    return Function.load(reference, space, objective, baseline=baseline, folder=folder, noisy=noisy)
+    return Function.load(
+        reference, space, objective,
+        baseline=baseline, folder=folder, noisy=noisy, switches=switches,
+    )  # fmt: skip
 
 
 def _find(reference: str, folder: str) -> Callable[..., object]:

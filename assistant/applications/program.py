@@ -35,6 +35,12 @@ from assistant.applications.measures import (
     measures_of,
 )
 from assistant.applications.process_limits import MOST_PROCESSES, ProcessLimits
+from assistant.applications.switches import (
+    SwitchGroup,
+    check_switches,
+    switch_texts,
+    unused_parameters,
+)
 from assistant.core.errors import ApplicationError, ProgramError, RunError, RunStoppedError
 from assistant.core.events import Fact
 from assistant.core.files import is_file, is_folder
@@ -275,6 +281,8 @@ class Program:
             a limit.
         unused: whether a parameter without a placeholder is allowed.
         noisy: whether equal values give different results; None if unknown.
+        switches: parameters that are groups of switches. An argument that is nothing but the
+            placeholder of a group is left out where none is on.
 
     Raises:
         ApplicationError: the program cannot be started, a placeholder is unknown, a parameter is
@@ -298,6 +306,7 @@ class Program:
     environment: Environment = field(default_factory=Environment)
     unused: bool = False
     noisy: bool | None = None
+    switches: tuple[SwitchGroup, ...] = ()
 
     name = "command"
     measures = None
@@ -346,17 +355,24 @@ class Program:
             if not name or "=" in name or "\0" in name:
                 raise ApplicationError(f"{name!r} cannot be the name of an environment variable")
         everything = self._templates
+        switches = [name for group in self.switches for name in group.names]
+        if switches:
+            check_switches(self.switches, (*parameters, SEED, SCRATCH))
         for where, template in everything:
-            template.check((*parameters, SEED, SCRATCH), where)
-        if self._argv[0].names & {SEED, SCRATCH}:
-            raise ApplicationError("the program itself cannot depend on {seed} or {scratch}")
+            template.check((*parameters, *switches, SEED, SCRATCH), where)
+        if self._argv[0].names & {SEED, SCRATCH, *switches}:
+            raise ApplicationError(
+                "the program itself cannot depend on {seed}, {scratch} or a switch of one_of"
+            )
         used = frozenset[str]().union(*(t.names for where, t in everything if where != _FILE))
-        for name in parameters:
-            if name not in used and not self.unused:
-                raise ApplicationError(
-                    f"the parameter '{name}' has no effect: the command, env and stdin do not "
-                    f"contain '{{{name}}}'; add it there, or set unused = true"
-                )
+        missing = [name for name in parameters if name not in used and not self.unused]
+        if self.switches:
+            missing = unused_parameters(self.switches, missing, used)
+        for name in missing:
+            raise ApplicationError(
+                f"the parameter '{name}' has no effect: the command, env and stdin do not "
+                f"contain '{{{name}}}'; add it there, or set unused = true"
+            )
 
     def _check_shell(self) -> None:
         for number in sorted(code_words([template.text for template in self._argv])):
@@ -453,9 +469,17 @@ class Program:
 
     def command_line(self, values: Mapping[str, Level], seed: int) -> tuple[str, ...]:
         """Return the program with its arguments for one run, with ``{scratch}`` as it stands."""
-        texts = {name: value_text(value) for name, value in values.items()}
-        texts |= {SEED: str(seed), SCRATCH: f"{{{SCRATCH}}}"}
-        return tuple(template.fill(texts) for template in self._argv)
+        return self._arguments(self._texts(values, seed) | {SCRATCH: f"{{{SCRATCH}}}"})
+
+    def _texts(self, values: Mapping[str, Level], seed: int) -> dict[str, str]:
+        """Return the texts of all placeholders except ``{scratch}``."""
+        texts = {name: value_text(value) for name, value in values.items()} | {SEED: str(seed)}
+        return texts | switch_texts(self.switches, values) if self.switches else texts
+
+    def _arguments(self, texts: Mapping[str, str]) -> tuple[str, ...]:
+        filled = [(template, template.fill(texts)) for template in self._argv]
+        lone = {f"{{{group.parameter}}}" for group in self.switches}
+        return tuple(text for template, text in filled if text or template.text not in lone)
 
     @property
     def _read_from(self) -> Reading | None:
@@ -498,7 +522,7 @@ class Program:
         limit_s: float | None,
         oversight: RunControl | None = None,
     ) -> dict[str, Measure]:
-        texts = {name: value_text(value) for name, value in values.items()} | {SEED: str(seed)}
+        texts = self._texts(values, seed)
         if not any(SCRATCH in template.names for _, template in self._templates):
             return self._evaluate(texts, None, limit_s, oversight)
         with TemporaryDirectory(prefix="copperline-", ignore_cleanup_errors=True) as scratch:
@@ -514,7 +538,7 @@ class Program:
         output = (
             None if self._file is None else MeasuredFile(Path(self.cwd, self._file.fill(texts)))
         )
-        argv = tuple(template.fill(texts) for template in self._argv)
+        argv = self._arguments(texts)
         assigned = {name: template.fill(texts) for name, template in self._env.items()}
         env = (
             inherited_variables(os.environ, self.inherit)

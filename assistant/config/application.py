@@ -13,6 +13,7 @@ from assistant.applications.measures import JsonFile, JsonOutput, Patterns
 from assistant.applications.process_limits import MOST_PROCESSES
 from assistant.applications.program import Program, Reading
 from assistant.applications.rest import Rest
+from assistant.applications.switches import NONE, SwitchGroup
 from assistant.config.fields import (
     BoundedNumber,
     DurationS,
@@ -22,6 +23,7 @@ from assistant.config.fields import (
     setting,
 )
 from assistant.core.bounds import LEVELS, PROCESSES
+from assistant.core.errors import ApplicationError
 from assistant.core.objective import Objective
 from assistant.core.ports import Environment
 from strategies import Level, Parameter, ParameterSpace
@@ -62,7 +64,7 @@ class LogarithmicSettings(StrictModel):
 
 
 class ParameterSettings(StrictModel):
-    """Settings ``[[parameters]]``: a name, and levels, a range or logarithmic levels."""
+    """Settings ``[[parameters]]``: a name, and levels, a range, logarithmic levels or switches."""
 
     name: str = setting("An identifier.", title="Parameter", example="size")
     levels: list[LevelValue] | None = setting(
@@ -72,6 +74,12 @@ class ParameterSettings(StrictModel):
     logarithmic: LogarithmicSettings | None = setting(
         "`{low, high, count, integer}`: levels with a constant ratio.", None
     )
+    one_of: list[str] | None = setting(
+        "Switches of which exactly one is on in a run: `{name}` is the one that is on, and the "
+        "placeholder of each switch is 1 or 0; a function gets each as a truth value.",
+        None,
+    )
+    or_none: bool = setting("With `one_of`: also none of the switches is on.", False)
     kind: Literal["ordinal", "nominal"] | None = setting(
         "Kind of the levels.", None, usual="numbers are ordinal, texts nominal"
     )
@@ -82,13 +90,29 @@ class ParameterSettings(StrictModel):
 
     @model_validator(mode="after")
     def _one(self) -> "ParameterSettings":
-        alternatives = [self.levels, self.range, self.logarithmic]
+        alternatives = [self.levels, self.range, self.logarithmic, self.one_of]
         if sum(x is not None for x in alternatives) != 1:
             raise ValueError(
                 f"for the parameter '{self.name}' give exactly one of levels = [...], "
-                "range = {low, high, step} and logarithmic = {low, high, count}"
+                "range = {low, high, step}, logarithmic = {low, high, count} and one_of = [...]"
+            )
+        if self.one_of is None:
+            if self.or_none:
+                raise ValueError(f"or_none of the parameter '{self.name}' is for one_of = [...]")
+            return self
+        if self.kind == "ordinal":
+            raise ValueError(f"the parameter '{self.name}' cannot be ordinal: one_of has no order")
+        if self.or_none and NONE in self.one_of:
+            raise ValueError(
+                f"one_of of the parameter '{self.name}' contains '{NONE}', which or_none adds; "
+                "leave out one of them"
             )
         return self
+
+    @property
+    def switches(self) -> SwitchGroup | None:
+        """The switches of ``one_of``; None if the parameter has none."""
+        return None if self.one_of is None else SwitchGroup(self.name, tuple(self.one_of))
 
     def build(self) -> Parameter:
         """Build the parameter, or raise SpaceError if it is invalid."""
@@ -103,6 +127,8 @@ class ParameterSettings(StrictModel):
             return Parameter.logarithmic(
                 self.name, log.low, log.high, log.count, log.integer, **more
             )
+        if self.one_of is not None:
+            return Parameter(self.name, (*self.one_of, *([NONE] if self.or_none else [])), **more)
         return Parameter(self.name, tuple(self.levels or ()), **more)
 
 
@@ -209,6 +235,7 @@ class CommandSettings(StrictModel):
             environment=environment,
             unused=self.unused,
             noisy=self.noisy,
+            switches=_switches(parameters),
         )
 
 
@@ -241,6 +268,7 @@ class FunctionSettings(StrictModel):
             baseline=_baseline(self.baseline),
             folder=self.folder,
             noisy=self.noisy,
+            switches=_switches(parameters),
         )
 
 
@@ -264,6 +292,11 @@ class RestSettings(StrictModel):
 
     def build(self, parameters: Sequence[ParameterSettings], objective: Objective) -> Rest:
         """Build the REST application, or raise ApplicationError or SpaceError."""
+        for group in _switches(parameters):
+            raise ApplicationError(
+                f"one_of of the parameter '{group.parameter}' is for a command or a function; a "
+                "program over HTTP gets the level itself: write levels = [...]"
+            )
         return Rest(
             _space(parameters),
             objective,
@@ -282,10 +315,19 @@ class LookupSettings(StrictModel):
         "Measured table (CSV) with a column per parameter and `objective`, which is minimised.",
         title="Path of the table", example="measured.csv",
     )  # fmt: skip
+    alternatives: Literal["merge", "keep"] = setting(
+        "Columns of 0 and 1 of which every row has at most one 1: `merge` makes them one "
+        "parameter, `keep` leaves each a parameter.",
+        "merge",
+    )
 
 
 def _space(parameters: Sequence[ParameterSettings]) -> ParameterSpace:
     return ParameterSpace(tuple(parameter.build() for parameter in parameters))
+
+
+def _switches(parameters: Sequence[ParameterSettings]) -> tuple[SwitchGroup, ...]:
+    return tuple(group for each in parameters if (group := each.switches) is not None)
 
 
 def _baseline(levels: dict[str, LevelValue] | None) -> dict[str, Level] | None:

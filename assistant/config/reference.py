@@ -51,6 +51,32 @@ small_max_procs = 8
 ```"""
 
 
+SWITCHES = """A program with flags, of which each run gets one or none:
+
+```toml
+runs = 8
+[application]
+command = ["sh", "sorter.sh", "{sort}", "--threads={threads}"]
+[objective]
+minimise = "time_ms"
+[[parameters]]
+name = "sort"
+one_of = ["--quicksort", "--mergesort", "--heapsort"]
+or_none = true               # also runs without any of these flags
+[[parameters]]
+name = "threads"
+levels = [1, 2]
+```
+
+If none is on, an argument that is only `{sort}` is left out. A program that wants a value for
+each switch names the switches: with `one_of = ["quick", "merge"]` write `"--quick={quick}",
+"--merge={merge}"`; one is 1, the other 0. People see one parameter, `sort`, whose levels are the
+switches and `none`."""
+
+MORE = {("parameters",): SWITCHES}
+"""Text below the keys of a table."""
+
+
 def sweep_file_reference() -> str:
     """Return tables, keys, types, defaults and meanings of a sweep file as Markdown."""
     parts = [
@@ -64,6 +90,7 @@ def sweep_file_reference() -> str:
         parts += [
             f"## {_title(table)}",
             f"| key | type | default | meaning |\n|---|---|---|---|\n{keys}",
+            *([MORE[table.path]] if table.path in MORE else []),
         ]
     return "\n\n".join(parts) + "\n"
 

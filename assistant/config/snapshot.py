@@ -156,6 +156,8 @@ def config_snapshot(
 ) -> dict[str, Any]:
     """Return the settings tables of a sweep with absolute paths, as an event log stores them."""
     application = dict(tables.get("application", {}))
+    if "table" in application:
+        application.setdefault("alternatives", "merge")
     for key in (*FILES_NAMED, "cwd", "folder"):
         if isinstance(application.get(key), str):
             application[key] = str(Path(application[key]).absolute())
@@ -235,7 +237,7 @@ def rebuild(opened: ExperimentOpened) -> Application:
 
 def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
     """Rebuild a stored experiment's sweep from its settings; the errors are those of `rebuild`."""
-    built = build_sweep(check_settings(opened.recipe, opened.experiment_id))
+    built = build_sweep(check_settings(stored_settings(opened), opened.experiment_id))
     if built.space.lineage != opened.space.lineage:
         raise SettingsError(
             f"the log, table or program of experiment '{opened.experiment_id}' has changed, and "
@@ -255,11 +257,23 @@ def _drawn_from(facts: Iterable[Fact]) -> str | None:
     return next((fact.text for fact in facts if fact.label in labels), None)
 
 
+def stored_settings(opened: ExperimentOpened) -> dict[str, Any]:
+    """Return the settings tables of an experiment; those of before a key existed get what it was.
+
+    A table's columns were all parameters before ``alternatives`` merged some.
+    """
+    application = opened.recipe.get("application")
+    if not isinstance(application, Mapping) or "table" not in application:
+        return dict(opened.recipe)
+    return {**opened.recipe, "application": {"alternatives": "keep", **application}}
+
+
 def stored_sweep_file(opened: ExperimentOpened) -> str:
     """Return the settings of an experiment as the text of a sweep file; empty without settings."""
     if not opened.recipe:
         return ""
-    tables = {k: v for k, v in opened.recipe.items() if not (k in ("run", "results") and v == [])}
+    stored = stored_settings(opened).items()
+    tables = {k: v for k, v in stored if not (k in ("run", "results") and v == [])}
     return toml_text({**tables, "name": opened.name})
 
 

@@ -406,6 +406,8 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     settings.place.check(settings.workers)
     application = _application(settings, source)
     space = application.space
+    if isinstance(application, Lookup) and application.alternatives:
+        _check_columns(settings, application)
     for text in settings.exclude:
         space = space.excluding(Exclusion.parse(text))
     if settings.exclude:
@@ -416,6 +418,20 @@ def build_sweep(settings: SweepSettings, source: SweepSource | None = None) -> B
     return BuiltSweep(
         settings, application, space, objective, _warning_policy(settings.warning_policy, objective)
     )
+
+
+def _check_columns(settings: SweepSettings, application: Lookup) -> None:
+    """Raise SettingsError if a condition or a first run names a column that is merged."""
+    names = {name for text in settings.exclude for name in Exclusion.parse(text).names}
+    names |= {name for values in settings.run for name in values}
+    for one in application.alternatives:
+        for column in (*one.columns, *one.implied):
+            if column in names and column not in application.space.names:
+                levels = ", ".join(f"'{level}'" for level in one.levels)
+                raise SettingsError(
+                    f"'{column}' is a column of the parameter '{one.name}', whose levels are "
+                    f"{levels}; name a level, or set alternatives = 'keep' in [application]"
+                )
 
 
 def _warning_policy(settings: WarningPolicySettings, objective: Objective) -> WarningPolicy:
@@ -477,7 +493,8 @@ def _application(settings: SweepSettings, source: SweepSource | None) -> Applica
     if source is None:
         source = read_source(settings)
     if isinstance(application_settings, LookupSettings) and isinstance(source, MeasuredTable):
-        return Lookup(source, Path(application_settings.table).name)
+        lookup = Lookup if application_settings.alternatives == "keep" else Lookup.merged
+        return lookup(source, Path(application_settings.table).name)
     if not isinstance(application_settings, SchedulingSettings) or not isinstance(source, Workload):
         raise AssertionError("what was read is not what the application is about")
     return application_settings.build(source, settings.workers)

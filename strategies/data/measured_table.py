@@ -13,6 +13,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 from strategies.space.errors import SpaceError, TableError
 from strategies.space.parameter import Level, Parameter, float_of, parse_number
@@ -39,13 +40,15 @@ class MeasuredTable:
     name: str  # file name without its suffix, or the source of the text
     space: ParameterSpace  # product of the distinct values per column
     measurements: Mapping[Configuration, Measurement]  # one per measured configuration
+    n_repeated: int = 0  # configurations with several rows, of which these are the means
 
     @classmethod
     def read(cls, path: Path | str) -> MeasuredTable:
         """Read a measured table from a CSV file.
 
         Raises `TableError`, naming file, line, field and value, for a file that cannot be
-        read, is empty, has no `objective`, or has a ragged, repeated or non-finite row.
+        read, is empty, has no `objective`, or has a ragged or non-finite row. Rows of the same
+        configuration are repetitions: their mean is its measurement.
         """
         return cls.parse(_text(Path(path)), str(path), Path(path).stem)
 
@@ -56,18 +59,14 @@ class MeasuredTable:
         names = [name for name in header if name not in (OBJECTIVE, DURATION)]
         columns = {name: _column(source, name, header.index(name), lines) for name in names}
         space = _space(source, columns)
-        measurements: dict[Configuration, Measurement] = {}
-        first_line: dict[Configuration, int] = {}
+        rows: dict[Configuration, list[Measurement]] = {}
         for i, (line, row) in enumerate(lines):
             configuration = space.from_values({name: columns[name][i] for name in names})
-            if configuration in first_line:
-                raise TableError(
-                    f"{source}, line {line} repeats the combination of line "
-                    f"{first_line[configuration]}; keep one row, or their mean."
-                )
-            first_line[configuration] = line
-            measurements[configuration] = _measurement(source, line, header, row)
-        return cls(name or source, space, measurements)
+            measurement = _measurement(source, line, header, row)
+            rows.setdefault(configuration, []).append(measurement)
+        measurements = {configuration: _mean(repeated) for configuration, repeated in rows.items()}
+        n_repeated = sum(len(repeated) > 1 for repeated in rows.values())
+        return cls(name or source, space, measurements, n_repeated)
 
     @property
     def n_rows(self) -> int:
@@ -194,6 +193,16 @@ def _measurement(source: str, line: int, header: Sequence[str], row: Sequence[st
             "finite number of seconds from 0 on, or empty."
         )
     return Measurement(value, float(duration_s))
+
+
+def _mean(rows: Sequence[Measurement]) -> Measurement:
+    """Return the mean of a configuration's rows; of the durations those that are recorded."""
+    if len(rows) == 1:
+        return rows[0]
+    durations_s = [row.duration_s for row in rows if row.duration_s is not None]
+    return Measurement(
+        mean(row.objective for row in rows), mean(durations_s) if durations_s else None
+    )
 
 
 def _not_finite(source: str, line: int, field: str, cell: str) -> TableError:

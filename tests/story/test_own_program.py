@@ -93,6 +93,28 @@ def test_the_tutorials_shell_script_is_steered(cli: Cli, tmp_path: Path, reposit
     assert json.loads(out)["runs"] == {"submitted": 24, "completed": 24, "failed": 0}
 
 
+def test_the_flags_of_the_reference_are_passed_one_at_a_time(
+    cli: Cli, tmp_path: Path, repository: Path
+) -> None:
+    page = (repository / "docs/reference/sweep-file.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (text,) = [block for block in blocks if "one_of" in block]
+    (tmp_path / "sort.toml").write_text(text)
+    (tmp_path / "sorter.sh").write_text('echo "$*" >> called\necho "$(($# * 10 + ${#1}))"\n')
+    code, out, err = cli("sweep", "sort.toml", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["runs"] == {"submitted": 8, "completed": 8, "failed": 0}
+    flags = ("", "--quicksort ", "--mergesort ", "--heapsort ")
+    called = (tmp_path / "called").read_text().splitlines()
+    assert sorted(called) == sorted(f"{flag}--threads={n}" for flag in flags for n in (1, 2))
+    assert found["best"]["values"]["sort"] == "none"
+    assert found["best"]["value"] == 10 + len("--threads=1")
+    code, out, _ = cli("runs")
+    assert code == 0
+    assert "--mergesort" in out
+
+
 @pytest.mark.soak
 def test_the_python_function_of_the_page_is_steered(tmp_path: Path, repository: Path) -> None:
     source = _snippets(repository)["python"]
@@ -142,6 +164,23 @@ BAD_FILES = {
     "unknown in parameters": (COMMAND + 'levls = "x"', "did you mean 'levels'"),
     "no levels": (COMMAND.replace("levels = [1, 2, 3]", ""), "exactly one of levels"),
     "two kinds": (COMMAND + "range = {low = 1, high = 2, step = 1}", "exactly one of levels"),
+    "no order": (
+        COMMAND.replace("levels = [1, 2, 3]", 'one_of = ["a", "b"]\nkind = "ordinal"'),
+        "one_of has no order",
+    ),
+    "none twice": (
+        COMMAND.replace("levels = [1, 2, 3]", 'one_of = ["a", "none"]\nor_none = true'),
+        "which or_none adds",
+    ),
+    "none of levels": (COMMAND + "or_none = true", "is for one_of"),
+    "the same switch": (
+        COMMAND.replace("levels = [1, 2, 3]", 'one_of = ["a", "x"]'),
+        "rename one of them",
+    ),
+    "some switches": (
+        COMMAND.replace("{x}", "{a}").replace("levels = [1, 2, 3]", 'one_of = ["a", "b"]'),
+        "but not '{b}'",
+    ),
     "range key": (
         COMMAND.replace("levels = [1, 2, 3]", "range = {low = 1, hihg = 2, step = 1}"),
         "did you mean 'high'",

@@ -45,6 +45,24 @@ def problem(tmp_path: Path) -> Problem:
     return from_table(tmp_path / "small.csv")
 
 
+def test_a_table_of_switches_is_searched_both_ways(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "sorts.csv"
+    path.write_text("quick,merge,n,objective\n1,0,1,4\n1,0,2,3\n0,1,1,2\n0,1,2,1\n")
+    kept, merged = search.table_problems(path, "keep"), search.table_problems(path, "merge")
+    assert [(one.name, one.space.size) for one in (*kept, *merged)] == [
+        ("sorts", 8), ("sorts, merged", 4),
+    ]  # fmt: skip
+    assert [list(one.valid) for one in (*kept, *merged)] == [[1, 2, 3, 4]] * 2
+    both = {one.name for one in search.table_problems(path, "both")}
+    assert both == {"sorts", "sorts, merged"}
+    head = "".join(f"x{i}," for i in range(30))
+    path.write_text(f"{head}objective\n{'0,' * 30}1\n{'1,' * 30}2\n")
+    assert search.table_problems(path, "keep") == []
+    assert "left out: sorts has 1,073,741,824 combinations" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("goal", "runs"), [(9.0, 1), (5.0, 3), (4.0, 5), (3.0, 8), (2.0, 8), (-1.0, 8)]
 )

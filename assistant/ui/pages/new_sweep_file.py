@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from assistant.config.snapshot import stored_settings
 from assistant.config.sweep_file import (
     SweepSettings,
     check_settings,
@@ -372,7 +373,8 @@ def form_of(tables: Mapping[str, Any]) -> Form:
 
 def form_of_experiment(opened: ExperimentOpened, name: str) -> Form:
     """Return a form filled from an experiment's stored settings, or raise SettingsError."""
-    tables = {k: v for k, v in opened.recipe.items() if not (k in ("run", "results") and v == [])}
+    stored = stored_settings(opened).items()
+    tables = {k: v for k, v in stored if not (k in ("run", "results") and v == [])}
     return form_of({**tables, "name": name})
 
 
@@ -384,7 +386,7 @@ def as_file(tables: Mapping[str, Any]) -> Form:
 def _meaning(tables: Mapping[str, Any]) -> object:
     """Return the meaning of tables, equal for different spellings of the same sweep."""
     settings = check_settings(tables, "the sweep")
-    parameters = tuple(parameter.build() for parameter in settings.parameters)
+    parameters = tuple((each.build(), each.switches) for each in settings.parameters)
     objective = settings.objective.model_dump() if settings.objective is not None else {}
     rest = settings.model_copy(update={"parameters": [], "name": "", "objective": None})
     return parameters, {k: v for k, v in objective.items() if v not in (None, [])}, rest
