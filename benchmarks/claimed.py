@@ -38,6 +38,15 @@ SHOWN = Command(
 )
 STARTED = Command("assistant.cli demo\nassistant.cli init\nassistant.cli sweep sweep.toml", "quick")
 QUESTION = Command("benchmarks.default_question --data {data}", "quick")
+PRIORITIES = Command(
+    "benchmarks.default_question --data {data} --preset slurm_priorities --log UniLu-Gaia-2014-1 "
+    "--log theta_2022 --log alea-hpc2n-subset",
+    "quick",
+)
+BACKFILLED = Command(
+    "benchmarks.default_question --data {data} --preset slurm_backfill --jobs 20000 "
+    "--log UniLu-Gaia-2014-1 --log alea-hpc2n-subset"
+)
 BACKTEST = Command("benchmarks.backtest --data {data}", "quick")
 EXPLAINED = Command(
     "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078", "quick"
@@ -208,6 +217,8 @@ CLAIMS: tuple[Claim, ...] = (
              r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
     Table(BENCH, "| log, parameters | current", SWEEPS),
     Table(BENCH, "| log | jobs | none", QUESTION),
+    Table(BENCH, "| log | none: in, out", PRIORITIES),
+    Table(BENCH, "| log | lanes: in, out", BACKFILLED),
     Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),
     Table(BENCH, "| generated: runs of grasp", SEARCH),
     Sentence(BENCH, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),

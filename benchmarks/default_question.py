@@ -1,13 +1,14 @@
 """The question of a job log on real logs: tuned on one part, tested on the jobs after it.
 
 ``python -m benchmarks.default_question --data DIR`` runs all configurations of the preset ``lanes``
-(or of ``--preset slurm_lanes``, that of logs from Slurm) on each log in `DIR/swf`, and prints for
-three rules what the configuration chosen on the first part does to the mean wait of that part and
-of the later jobs, as shares of those under the current one: ``none`` minimises the mean wait alone,
-``1.1`` lets every class wait 10 % longer, and ``lanes`` is the preset's own rule. Printed, too, is
-whether the bounds of ``lanes`` (1.1 and 1.25 of a class, 1.5 of the longest wait) hold for the
-later jobs. ``--windows N`` cuts each log into N parts, and takes each pair of neighbours as such a
-log; the last row is over all of them.
+(or of ``--preset``, such as those of Slurm) on each log in `DIR/swf`, and prints for three rules
+what the configuration chosen on the first part does to the mean wait of that part and of the later
+jobs, as shares of those under the current one: ``none`` minimises the mean wait alone, ``1.1`` lets
+every class wait 10 % longer, and ``lanes`` is the preset's own rule. Printed, too, is whether the
+bounds of ``lanes`` (1.1 and 1.25 of a class, 1.5 of the longest wait) hold for the later jobs. The
+current configuration is first come, first served, with EASY or the rule whose options the preset
+varies, as it is usual. ``--windows N`` cuts each log into N parts, and takes each pair of
+neighbours as such a log; the last row is over all of them.
 """
 
 import argparse
@@ -17,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assistant.applications.scheduling import Scheduling
-from assistant.applications.scheduling_presets import LOG_PRESET, PRESETS
+from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling_presets import LOG_PRESET, preset_named, presets
 from assistant.core.objective import Measure
 from benchmarks.harness import Record, guarded, parser, table
 from sim import Workload
@@ -29,7 +30,7 @@ LOGS = (
     "NASA-iPSC-1993-3.1-cln", "alea-hpc2n-subset", "CEA-Curie-2011-2.1-cln", "wagap-2013",
     "lublin_256",
 )  # fmt: skip
-QUESTIONS = tuple(preset.name for preset in PRESETS if preset.lane)
+QUESTIONS = tuple(preset.name for preset in presets() if preset.is_bounded)
 MOST_JOBS = 50_000
 QUICK = ("alea-hpc2n-subset", "theta_2022")
 QUICK_JOBS = 4_000
@@ -50,19 +51,20 @@ def workload_of(path: Path, most: int) -> Workload:
 def outcomes(workload: Workload, preset: str = LOG_PRESET) -> dict[str, Any]:
     """Evaluate every configuration, and return what each rule chooses, as JSON."""
     size = max(workload.max_procs or 0, workload.widest_procs)
-    application = Scheduling(workload, procs=size, preset=preset)
+    current = CurrentPolicies(backfill=preset_named(preset).backfill or "easy")
+    application = Scheduling(workload, procs=size, preset=preset, current_policies=current)
     space = application.space
     several = [space.values(one) for one in space.configurations()]
     runs = list(application.evaluate_many(several))
-    current = next(measures for values, measures in runs if values == application.baseline)
+    now = next(measures for values, measures in runs if values == application.baseline)
     chosen = {rule: _chosen(runs, *bounds) for rule, bounds in PERMITTED.items()}
     return {
         "n_jobs": workload.n_jobs, "procs": size, "n_configurations": len(runs),
-        "current_s": [current["mean_wait_s"], current["later_mean_wait_s"]],
+        "current_s": [now["mean_wait_s"], now["later_mean_wait_s"]],
         "chosen": {
             rule: {
                 "values": dict(values),
-                "in": _share(measures["mean_wait_s"], current["mean_wait_s"]),
+                "in": _share(measures["mean_wait_s"], now["mean_wait_s"]),
                 "out": measures["later_wait_ratio"],
                 "interval": [measures[f"later_wait_ratio_{end}"] for end in ("low", "high")],
                 "class": measures["later_class_wait_ratio"],
@@ -110,6 +112,7 @@ def main() -> None:
     options.add_argument("--data", type=Path, required=True, help="folder with swf")
     options.add_argument("--log", action="append", choices=LOGS, help="only this log")
     options.add_argument("--preset", choices=QUESTIONS, default=LOG_PRESET)
+    options.add_argument("--jobs", type=int, default=MOST_JOBS, help="only the first of each log")
     options.add_argument("--windows", type=int, default=1, help="parts of each log")
     run(options.parse_args())
 
@@ -118,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
     """Evaluate each log, and print one row for each and one for all."""
     record = Record("default_question", options, [0], free=("log",))
     names = options.log or (QUICK if options.quick else LOGS)
-    most = QUICK_JOBS if options.quick else MOST_JOBS
+    most = QUICK_JOBS if options.quick else options.jobs
     steps: dict[str, dict[str, Any]] = {}
     for name in names:
         path = options.data / "swf" / f"{name}.swf.gz"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 
 import numpy as np
 
@@ -235,7 +236,9 @@ class Scheduling:
                         f"of {size}; allowed are multiples of machine_procs"
                     )
 
-    def _check_policy(self, kind: Kind, policy: str) -> None:
+    def _check_policy(
+        self, kind: Kind, policy: str, more: Mapping[str, Level] = MappingProxyType({})
+    ) -> None:
         names: dict[Kind, str] = {
             "order": self.current_policies.order,
             "backfill": self.current_policies.backfill,
@@ -249,7 +252,7 @@ class Scheduling:
                 order=names["order"],
                 backfill=names["backfill"],
                 options=option_values(
-                    owners, {n: v for n, v in self.options.items() if n in owners}
+                    owners, {n: v for n, v in {**self.options, **more}.items() if n in owners}
                 ),
                 allocation=self._given,
             )
@@ -381,12 +384,12 @@ class Scheduling:
     def objective(self) -> Objective:
         """The objective of the preset.
 
-        With a lane: minimal mean wait, such that no class of jobs waits longer on average, and the
-        longest wait is at most half as long again. Else minimal mean response, and a limited wait
-        of small jobs. No job may be rejected.
+        If it is bounded: minimal mean wait, such that no class of jobs waits longer on average, and
+        the longest wait is at most half as long again. Else minimal mean response, and a limited
+        wait of small jobs. No job may be rejected.
         """
         every_job = Constraint("n_rejected", at_most=0.0, label="every job finds a partition")
-        if self._preset.lane:
+        if self._preset.is_bounded:
             return Objective(
                 SingleMeasure("mean_wait_s"),
                 "minimise",

@@ -18,7 +18,14 @@ import typer
 
 from assistant.applications import APPLICATIONS
 from assistant.applications.scheduling_parameters import COMPUTED
-from assistant.applications.scheduling_presets import DEFAULT_PRESET, LOG_PRESET, presets
+from assistant.applications.scheduling_presets import (
+    DEFAULT_PRESET,
+    LOG_PRESET,
+    SLURM,
+    preset_of_log,
+    presets,
+    presets_for,
+)
 from assistant.config.fields import SIZE, TIME, default_words, field_at, field_schema
 from assistant.config.models import OF_SYSTEM
 from assistant.config.sweep_file import (
@@ -226,7 +233,7 @@ def overridden_sweep(file: Path | None, overrides: Overrides) -> tuple[Tables, S
     if file is None and "log" in overrides.values:
         application = _application(tables)
         if not application.get("levels", {}).keys() & {*COMPUTED}:
-            application.setdefault("preset", LOG_PRESET)
+            application.setdefault("preset", preset_of_log(overrides.values["log"]))
     return tables, check_settings(tables, "the options")
 
 
@@ -387,7 +394,8 @@ OPTIONS: Mapping[str, SettingOption] = {
     "preset": SettingOption(
         "application.preset",
         words=f"Parameters to vary: {', '.join(preset.name for preset in presets())}"
-        f"  [default: {LOG_PRESET} for a log, else {DEFAULT_PRESET}]; or copper: the paper's loop.",
+        f"  [default: for a log {LOG_PRESET}, if Slurm's {presets_for(SLURM)[0].name}; else "
+        f"{DEFAULT_PRESET}]; or copper: the paper's loop.",
         merge=_set_preset,
     ),
     "levels": SettingOption(

@@ -216,7 +216,7 @@ def wait_for_client(
         if not as_json:
             _introduce(session)
         run_external_sweep(session, built, first_runs, results)
-        return _finish(session, path, report, as_json)
+        return _finish(session, built, path, report, as_json)
     except KeyboardInterrupt as error:
         return _interrupted(session, path, error)
 
@@ -237,17 +237,24 @@ def follow(
         if hooks.kinds:
             say(str(hooks))  # the programs to be started are shown in every output format
         _run(session, built, first_runs, hooks, quiet=as_json)
-        return _finish(session, path, report, as_json)
+        return _finish(session, built, path, report, as_json)
     except KeyboardInterrupt as error:
         return _interrupted(session, path, error)
 
 
 def _finish(
-    session: Session | RemoteSession, path: Path, report: Path | None, as_json: bool
+    session: Session | RemoteSession,
+    built: BuiltSweep,
+    path: Path,
+    report: Path | None,
+    as_json: bool,
 ) -> int:
     """Write the report of a sweep, print the result and return the exit code."""
+    from assistant.simtools.group_waits import group_tables
+
     target = report or Path("copperline-out") / f"{session.id}.html"
-    data = collect(session.experiment, session.events())
+    groups = group_tables(built.application, session.experiment)
+    data = collect(session.experiment, session.events(), groups=groups)
     written = write_report(data, target)
     is_broken = broken_program(session.experiment) is not None
     if as_json:

@@ -387,8 +387,9 @@ def _not_modelled(application: Scheduling) -> Sequence[str]:
         "Dependencies, holds, requeues, limits of arrays, limits of QoS and associations.",
         "Preemption (PreemptType) and suspended jobs.",
         (
-            "The main scheduler's own passes (sched_interval, default_queue_depth), and other "
-            "factors of priority (PriorityWeightTRES, PriorityWeightAssoc, PrioritySiteFactor)."
+            "The main scheduler's own passes (sched_interval, default_queue_depth), the time that "
+            "a pass of backfilling takes (bf_max_time, bf_yield_interval), and other factors of "
+            "priority (PriorityWeightTRES, PriorityWeightAssoc, PrioritySiteFactor)."
         ),
         "Users who change their requests or their partition because of the new rules.",
     )

@@ -6,6 +6,7 @@ What is decided, and what of slurm.conf is not simulated, is said in sentences.
 """
 
 import csv
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from assistant.applications.scheduling_presets import SLURM_PRESET, preset_named
+from assistant.applications.scheduling_presets import SLURM, Preset, presets_for
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
 from assistant.simtools.workload_log import share
-from sim.api import ReadingRules, Workload, format_duration
+from sim.api import ReadingRules, Workload, format_duration, known_options
 from sim.formats import SacctRows, SlurmConf, SlurmPartition, jobs_of, slurm_time_s
 
 WEIGHTS: Mapping[str, str] = {
@@ -67,16 +68,18 @@ NOT_SIMULATED_OF_PARTITIONS = (
 )  # fmt: skip
 """Settings of partitions that hold back jobs, or choose nodes, and do not here."""
 
-IGNORED_PARAMETERS = (
-    "bf_window", "bf_resolution", "bf_max_job_test", "bf_interval", "bf_continue",
-    "bf_job_part_count_reserve",
-)  # fmt: skip
-"""SchedulerParameters on which the decision says more than that they are not simulated."""
+BACKFILL: Mapping[str, tuple[str, int]] = {
+    "bf_window": ("bf_window_s", 60), "bf_resolution": ("bf_resolution_s", 1),
+    "bf_max_job_test": ("bf_max_job_test", 1), "bf_interval": ("bf_interval_s", 1),
+    "bf_job_part_count_reserve": ("bf_reserve", 1),
+}  # fmt: skip
+"""SchedulerParameters that a backfilling rule may have as options: their names and units there."""
+
+RESERVED, CONTINUES = "bf_job_part_count_reserve", "bf_continue"
 
 QOS_COLUMNS = ("name", "priority")
 EASY_RESERVATIONS = 1
 _MOST_SHOWN = 6
-_QUESTION = f"Question: {preset_named(SLURM_PRESET).summary} (preset = '{SLURM_PRESET}')."
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ def slurm_study(
     conf: SlurmConf | None = None,
     qos: Collection[QosEntry] = (),
     partition: str | None = None,
+    preset: str | None = None,
 ) -> SlurmStudy:
     """Decide what a sweep over a dump simulates.
 
@@ -151,10 +155,14 @@ def slurm_study(
         qos: of which priorities and limits are listed as not simulated.
         partition: its group is simulated; without slurm.conf its jobs alone. None chooses the group
             with the most work.
+        preset: name of the question; None asks what every log of Slurm is asked.
 
     Raises:
-        SimError: no job is left; SettingsError: there is no such partition.
+        SimError: no job is left; SettingsError: there is no such partition, or no such question
+            whose answers are lines of slurm.conf.
     """
+    asked = _preset(preset)
+    question = f"Question: {asked.summary} (preset = '{asked.name}')."
     names = rows.names["partition"][1]
     everything = jobs_of(rows, rules)
     found = [_found_in_log(everything, names)]
@@ -162,14 +170,18 @@ def slurm_study(
         if partition is not None and partition not in names:
             raise SettingsError(f"the log has no partition '{partition}'{hint(partition, names)}")
         workload = everything if partition is None else jobs_of(rows, rules, partitions={partition})
+        rule = asked.backfill
+        backfilling = "EASY backfilling" if rule is None else "Slurm's backfilling as it is usual"
         queue = (
-            f"One queue, first come, first served, with EASY backfilling, on "
+            f"One queue, first come, first served, with {backfilling}, on "
             f"{workload.max_procs:,} processors, as slurm.conf is not known (--conf)."
         )
-        alone: dict[str, Any] = {"preset": SLURM_PRESET}
+        alone: dict[str, Any] = {"preset": asked.name}
+        if rule is not None:
+            alone["baseline"] = {"order": "fcfs", "backfill": rule}
         if workload.max_procs is not None:
             alone["procs"] = workload.max_procs
-        return SlurmStudy(workload, alone, tuple(found), (queue, _QUESTION), ())
+        return SlurmStudy(workload, alone, tuple(found), (queue, question), ())
     groups = groups_of(conf, everything, names)
     found.append(_found_in_conf(conf, groups))
     group = _chosen(groups, partition)
@@ -178,8 +190,8 @@ def slurm_study(
         rows, rules, partitions=set(group.names), max_requested_s=limits_s, max_procs=group.procs
     )
     total = sum(other.work_proc_s for other in groups)
-    policies, sentences, missing = _policies(conf)
-    application: dict[str, Any] = {"procs": group.procs, "preset": SLURM_PRESET, **policies}
+    policies, sentences, missing = _policies(conf, asked, group)
+    application: dict[str, Any] = {"procs": group.procs, "preset": asked.name, **policies}
     gone = sorted(set(names) - {part.name for part in conf.partitions})
     decided = [
         _group_words(group, groups, total),
@@ -192,9 +204,24 @@ def slurm_study(
             f"The widest job has {workload.widest_procs:,} processors, more than slurm.conf has "
             "now: such jobs run on all processors, longer (too_wide = 'clip')."
         )
-    decided.append(_QUESTION)
-    missing += [*_missing_of_partitions(group), *_missing_settings(conf), *_missing_qos(qos, rows)]
+    decided.append(question)
+    missing += [
+        *_missing_of_partitions(group, application),
+        *_missing_settings(conf),
+        *_missing_qos(qos, rows),
+    ]
     return SlurmStudy(workload, application, tuple(found), tuple(decided), tuple(missing))
+
+
+def _preset(name: str | None) -> Preset:
+    by_name = {preset.name: preset for preset in presets_for(SLURM)}
+    if name is None:
+        return next(iter(by_name.values()))
+    if name not in by_name:
+        raise SettingsError(
+            f"the answers to the question '{name}' are no lines of slurm.conf{hint(name, by_name)}"
+        )
+    return by_name[name]
 
 
 def groups_of(
@@ -287,14 +314,24 @@ def _gone_words(workload: Workload, names: tuple[str, ...], gone: list[str]) -> 
         )
 
 
-def _policies(conf: SlurmConf) -> tuple[dict[str, Any], list[str], list[str]]:
+def _policies(
+    conf: SlurmConf, asked: Preset, group: PartitionGroup
+) -> tuple[dict[str, Any], list[str], list[str]]:
     """Return tables of the application, sentences on them, and what they do not simulate."""
     baseline, options, sentences, missing = _order(conf)
     backfill, words, lost = _backfill(conf)
-    tables: dict[str, Any] = {"baseline": {"order": baseline, "backfill": backfill}}
+    sentences.append(words)
+    tables: dict[str, Any] = {}
+    if asked.backfill is not None and backfill != "none":
+        backfill, lost = asked.backfill, _without_effect(conf.scheduler_parameters())
+        planned, sentences[-1] = _planned(conf, backfill)
+        options = {**options, **planned}
+        tables, words = _machines(conf, group)
+        sentences.append(words)
+    tables["baseline"] = {"order": baseline, "backfill": backfill}
     if options:
         tables["options"] = options
-    return tables, [*sentences, words], [*missing, *lost]
+    return tables, sentences, [*missing, *lost]
 
 
 def _order(conf: SlurmConf) -> tuple[str, dict[str, float], list[str], list[str]]:
@@ -347,21 +384,57 @@ def _time_s(conf: SlurmConf, key: str) -> float | None:
 
 def _backfill(conf: SlurmConf) -> tuple[str, str, list[str]]:
     parameters = conf.scheduler_parameters()
-    unknown = [name for name in parameters if name not in IGNORED_PARAMETERS]
-    lost = [f"SchedulerParameters {_some(unknown)}: no effect here"] if unknown else []
+    lost = _without_effect(parameters)
     if conf.settings.get("schedulertype", "sched/backfill") != "sched/backfill":
         return "none", "Backfilling: none (SchedulerType).", lost
-    reserve = parameters.get("bf_job_part_count_reserve", "0")
-    if reserve == str(EASY_RESERVATIONS):
-        return "easy", "Backfilling: EASY (bf_job_part_count_reserve=1).", lost
-    told = [f"{name}={parameters[name]}" for name in IGNORED_PARAMETERS[:4] if name in parameters]
+    if parameters.get(RESERVED, "0") == str(EASY_RESERVATIONS):
+        return "easy", f"Backfilling: EASY ({RESERVED}={EASY_RESERVATIONS}).", lost
+    names = [name for name in BACKFILL if name in parameters and name != RESERVED]
+    told = [f"{name}={parameters[name]}" for name in names]
     if told:
         lost.insert(0, f"{', '.join(told)}: plans see all jobs, as far ahead as they request")
     words = "Backfilling: conservative, as every job that waits gets a reservation."
     return "conservative", words, lost
 
 
-def _missing_of_partitions(group: PartitionGroup) -> Iterator[str]:
+def _planned(conf: SlurmConf, rule: str) -> tuple[dict[str, float], str]:
+    """Return the current options of the rule that plans with the parameters of backfilling."""
+    parameters = conf.scheduler_parameters()
+    options = {option.name: float(option.usual) for option in known_options("backfill", rule)}
+    for name, (option, unit) in BACKFILL.items():
+        text = parameters.get(name)
+        if text is None:
+            continue
+        if not text.isascii() or not text.isdigit() or len(text) > 12:
+            raise SettingsError(
+                f"{conf.files[0]}: {name} of SchedulerParameters is '{text}'; allowed are whole "
+                "numbers from 0"
+            )
+        options[option] = float(text) * unit
+    shown = ", ".join(f"{name}={options[key] / unit:g}" for name, (key, unit) in BACKFILL.items())
+    return options, f"Backfilling: as Slurm plans ({shown})."
+
+
+def _machines(conf: SlurmConf, group: PartitionGroup) -> tuple[dict[str, Any], str]:
+    """Return the machines on which the rule plans, which all have the same size."""
+    sizes = set(group.cpus.values())
+    size = math.gcd(*sizes)
+    is_whole = conf.settings.get("selecttype", "").endswith("linear") or all(
+        part.settings.get("oversubscribe", "").upper() == "EXCLUSIVE" for part in group.partitions
+    )
+    how = "each job has its machines alone" if is_whole else "jobs share machines"
+    unlike = "" if len(sizes) == 1 else f", as nodes have {min(sizes)} to {max(sizes)}"
+    words = f"Nodes: machines of {_count(size, 'CPU')}{unlike}; {how}."
+    allocation = "whole_nodes" if is_whole else "shared_nodes"
+    return {"allocation": allocation, "machine_procs": size}, words
+
+
+def _without_effect(parameters: Collection[str]) -> list[str]:
+    unknown = [name for name in parameters if name not in (*BACKFILL, CONTINUES)]
+    return [f"SchedulerParameters {_some(unknown)}: no effect here"] if unknown else []
+
+
+def _missing_of_partitions(group: PartitionGroup, application: Mapping[str, Any]) -> Iterator[str]:
     tiers = {part.tier for part in group.partitions}
     if len(tiers) > 1:
         shown = ", ".join(f"{part.name} {part.tier}" for part in group.partitions)
@@ -370,7 +443,10 @@ def _missing_of_partitions(group: PartitionGroup) -> Iterator[str]:
         yield "Nodes: partitions that have a part of the nodes may use all of them"
     if len({part.max_time_s for part in group.partitions}) > 1:
         yield "MaxTime: limits of partitions are those of the log's jobs, and hold back no others"
+    is_simulated = {"oversubscribe"} if "allocation" in application else set()
     for key in NOT_SIMULATED_OF_PARTITIONS:
+        if key in is_simulated:
+            continue
         having = [p.name for p in group.partitions if p.settings.get(key, "").upper() not in _OFF]
         if having:
             yield f"{key} of {_some(having)}: does not hold back jobs here"

@@ -17,6 +17,7 @@ from .registry import Format as Format
 from .registry import format_by_name as format_by_name
 from .registry import is_model as is_model
 from .registry import roundtrip_losses as roundtrip_losses
+from .registry import scheduler_of as scheduler_of
 from .sacct import SacctRows as SacctRows
 from .sacct import read_rows as read_rows
 from .slurm_conf import SlurmConf as SlurmConf

@@ -21,7 +21,7 @@ from sim.formats.joulie_writer import write_joulie
 from sim.formats.pbs import is_pbs, read_pbs
 from sim.formats.sacct_layout import is_sacct
 from sim.formats.slurm_jobs import read_sacct
-from sim.formats.swf import ReadingRules, read_swf, rule_choices, write_swf
+from sim.formats.swf import ReadingRules, read_swf, rule_choices, scheduler_in, write_swf
 from sim.formats.task_table import (
     CLOUDSIMPY_COLUMNS,
     NEEDED,
@@ -61,6 +61,8 @@ class Format:
             the tasks.
         read_pending: reader that keeps the jobs that were never started; None if files of the
             format have none, or `read` keeps them.
+        scheduler_in: function that returns the scheduler that ran the jobs of a file that begins
+            so, in lower case, or None if the text does not say it.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Format:
     rules: frozenset[str] = frozenset()
     holds: Literal["jobs", "tasks", "dependencies"] = "jobs"
     read_pending: Callable[[Path], Workload] | None = None
+    scheduler_in: Callable[[str], str | None] = lambda _: None
 
     @property
     def has_rules(self) -> bool:
@@ -105,7 +108,7 @@ SLURM_RULES = frozenset({"time_zone", "wait_from", "slurm_cpus", "requeues"})
 
 SWF = Format(
     "swf", "a log in the Standard Workload Format", lambda _: True, read_swf, write_swf,
-    (".swf", ".swf.gz"), rules=frozenset(rule_choices()) - SLURM_RULES,
+    (".swf", ".swf.gz"), rules=frozenset(rule_choices()) - SLURM_RULES, scheduler_in=scheduler_in,
 )  # fmt: skip
 JSONL = Format(
     "jsonl", "a trace of Joulie in JSONL", lambda begin: begin.lstrip().startswith("{"),
@@ -135,6 +138,7 @@ TASKS = Format(
 SACCT = Format(
     "sacct", "a dump of Slurm's sacct", is_sacct, read_sacct,
     rules=SLURM_RULES | {"never_ran", "procs_missing", "requested_missing"},
+    scheduler_in=lambda _: "slurm",
 )  # fmt: skip
 
 PBS = Format(
@@ -162,6 +166,15 @@ def format_of(path: Path) -> Format:
             f"copperline workload generate {where} --duration 7d --to FILE."
         )
     return next(candidate for candidate in FORMATS if candidate.is_it(begin))
+
+
+def scheduler_of(path: Path) -> str | None:
+    """Return the scheduler that ran the jobs of a file, such as ``slurm``; None if it is unknown.
+
+    Only the beginning of the file is read.
+    """
+    begin = _begin_of(path)
+    return next(entry for entry in FORMATS if entry.is_it(begin)).scheduler_in(begin)
 
 
 def is_model(path: Path) -> bool:
@@ -243,7 +256,7 @@ def roundtrip_losses(before: Workload, after: Workload) -> tuple[str, ...]:
     elif before.tasks is not None and not _say_the_same(before.tasks, after.tasks):
         losses.append("tasks: some values of the tasks are read back differently.")
     for column in fields(Workload):
-        if column.name not in ("max_procs", "start_unix_s", "time_zone"):
+        if column.name not in ("max_procs", "start_unix_s", "time_zone", "scheduler"):
             continue
         was, now = getattr(before, column.name), getattr(after, column.name)
         if was != now:

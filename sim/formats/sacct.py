@@ -87,6 +87,7 @@ class SacctRows:
         first_broken: of the rows that are no rows of sacct.
         source: what wrote the file: sacct, or another program whose rows are read as these.
         size_from: what says the size of the machine, in words.
+        scheduler: scheduler that ran the jobs; None if unknown.
     """
 
     path: Path
@@ -108,6 +109,7 @@ class SacctRows:
     first_broken: TraceError | None
     source: str = "sacct"
     size_from: str = "slurm.conf, for copperline from-slurm --conf,"
+    scheduler: str | None = "slurm"
 
     @property
     def n_rows(self) -> int:
@@ -217,6 +219,7 @@ def rows_of_texts(
         first_broken=first_broken,
         source=source,
         size_from="--procs",
+        scheduler=None,
     )
 
 

@@ -179,6 +179,7 @@ class _Jobs:
             max_procs=machine,
             start_unix_s=first_s,
             time_zone=self.rules.time_zone or None,
+            scheduler=rows.scheduler,
             notes=self.notes,
             requested_is_runtime=bool(missing[keep].any()),
             unsorted="sort",

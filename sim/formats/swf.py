@@ -151,6 +151,9 @@ FIELDS: tuple[str, ...] = (
 WHOLE: tuple[int, ...] = (0, 4, 7, 10, 11, 12, 14, 15)
 """Columns of whole numbers, which become int64."""
 
+_SCHEDULER = re.compile(
+    r"^(?:[ \t]*;[ \t]*Note:[ \t]*)?Scheduler is ([A-Za-z][A-Za-z0-9_-]{0,30})", re.MULTILINE
+)
 _DECISION = re.compile(r"([a-z][a-z_]{0,40}) (\d{1,15}) (\S.*)")
 _MOST_DECISIONS, _LONGEST_DECISION = 50, 400
 
@@ -315,6 +318,8 @@ def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
 def _swf_lines(workload: Workload) -> Iterator[str]:
     yield "; Version: 2.2"
     yield f"; Note: {path_text(' '.join(workload.name.split()))}"
+    if workload.scheduler is not None:
+        yield f"; Note: Scheduler is {workload.scheduler}"
     yield f"; MaxJobs: {workload.n_jobs}"
     yield f"; MaxRecords: {workload.n_jobs}"
     if workload.start_unix_s is not None:
@@ -428,10 +433,20 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         max_procs=max_procs,
         start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
         time_zone=_time_zone(swf, notes),
+        scheduler=scheduler_in("\n".join(swf.header.get("Note", ()))),
         notes=[*_earlier_decisions(swf, {note.rule for note in notes}), *notes],
         requested_is_runtime=bool(missing.any()),
         unsorted="sort",
     )
+
+
+def scheduler_in(text: str) -> str | None:
+    """Return the scheduler that notes of a header name, in lower case; None if there is none.
+
+    Logs of the Parallel Workloads Archive say ``; Note: Scheduler is Slurm``.
+    """
+    match = _SCHEDULER.search(text)
+    return None if match is None else match[1].lower()
 
 
 def _name(path: Path) -> str:

@@ -71,6 +71,7 @@ class Workload:
         start_unix_s: Unix time of the first submission; None where unknown.
         time_zone: time zone of the log, such as ``Europe/Paris``, from its header; None if unknown.
             The name need not be known on this machine.
+        scheduler: scheduler that ran the jobs, such as ``slurm``, in lower case; None if unknown.
         notes: notes of the reading rules.
         requested_is_runtime: some requests are the run times themselves (clairvoyant).
         tasks: tasks of the jobs, for simulations on machines; None if jobs are rigid. They count
@@ -93,6 +94,7 @@ class Workload:
     max_procs: int | None = None
     start_unix_s: float | None = None
     time_zone: str | None = None
+    scheduler: str | None = None
     notes: tuple[ReadingNote, ...] = ()
     requested_is_runtime: bool = False
     tasks: Tasks | None = None
@@ -117,6 +119,7 @@ class Workload:
         max_procs: int | None = None,
         start_unix_s: float | None = None,
         time_zone: str | None = None,
+        scheduler: str | None = None,
         notes: Iterable[ReadingNote] = (),
         requested_is_runtime: bool = False,
         tasks: Tasks | None = None,
@@ -142,6 +145,7 @@ class Workload:
             max_procs: machine size, a whole number from 1 to 2**53, or None.
             start_unix_s: Unix time of the first submission, or None.
             time_zone: time zone of the log, or None.
+            scheduler: scheduler that ran the jobs, in lower case, or None.
             notes: notes of earlier changes to the rows.
             requested_is_runtime: the given requests are (in part) the run times.
             tasks: tasks of the jobs, in the given order of the jobs.
@@ -192,6 +196,7 @@ class Workload:
             max_procs=machine,
             start_unix_s=start_unix_s,
             time_zone=time_zone,
+            scheduler=scheduler,
             notes=all_notes,
             requested_is_runtime=requested_is_runtime,
             tasks=tasks,

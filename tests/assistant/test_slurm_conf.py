@@ -1,9 +1,11 @@
 """Lines of slurm.conf: known answers, refusals with what comes nearest, and a real Slurm's view."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from assistant import Sla, open_session
@@ -142,18 +144,34 @@ def test_backfilling_without_a_reservation_is_not_that_of_slurm_with_0() -> None
         slurm_conf(application, tried, run_id=2)
 
 
-@pytest.mark.parametrize("order", ["fcfs", "multifactor"])
-def test_every_answer_to_the_question_for_slurm_has_lines(order: str) -> None:
+@pytest.mark.parametrize(
+    ("preset", "order", "backfill", "n", "n_lines"),
+    [
+        ("slurm_lanes", "fcfs", "conservative", 64, 19),
+        ("slurm_lanes", "multifactor", "conservative", 64, 19),
+        ("slurm_priorities", "fcfs", "conservative", 50, 50),
+        ("slurm_priorities", "multifactor", "slurm", 49, 49),
+        ("slurm_backfill", "multifactor", "slurm", 53, 53),
+    ],
+)
+def test_every_answer_to_a_question_for_slurm_has_lines(
+    preset: str, order: str, backfill: str, n: int, n_lines: int
+) -> None:
+    workload = default_workload(seed=1, n_jobs=80)
     application = Scheduling(
-        default_workload(seed=1, n_jobs=80), procs=48, preset="slurm_lanes",
-        current_policies=CurrentPolicies(order, "conservative"),
+        replace(workload, user=np.arange(80) % 5), procs=48, preset=preset,
+        current_policies=CurrentPolicies(order, backfill),
+        allocation="shared_nodes" if backfill == "slurm" else "processors",
+        machine_procs=16 if backfill == "slurm" else None,
     )  # fmt: skip
     space = application.space
     every = [space.values(configuration) for configuration in space.configurations()]
     others = [values for values in every if values != application.baseline]
     experiment = swept(application, *others)
     written = {slurm_conf(application, experiment, run_id=2 + i) for i in range(len(others))}
-    assert len(written) == len(others) == 64
+    lines = {tuple(settings(text)) for text in written}
+    assert len(written) == len(others) == n
+    assert len(lines) == n_lines  # without machines a note has the width of a lane
     assert all(settings(text) for text in written)
 
 

@@ -1,6 +1,7 @@
 """Every preset whose policies are registered: today is in it, and no scenario is in it twice."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,25 +150,25 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_fake")
 def test_a_preset_exists_as_soon_as_its_policies_do() -> None:
-    """One for today's order; for multifactor 4 weights of age, 4 of size and 4 of fair-share.
+    """One for today's order; for multifactor 2 weights of age, 3 of size and 3 of fair-share.
 
-    A half-life needs a weight of fair-share, small first one of size: 4 x (3 x 3 + 1) x (3 x 2 + 1)
-    = 280, and 281 with today's.
+    A half-life needs a weight of fair-share, small first one of size: 2 x (2 x 2 + 1) x (2 x 2 + 1)
+    = 50, and 51 with today's.
     """
     assert "slurm_priorities" in {preset.name for preset in presets()}
     application = Scheduling(JOBS, preset="slurm_priorities")
     space = application.space
     assert space.parameter("order").levels == ("fcfs", "multifactor")
-    assert space.count_allowed() == 281
+    assert space.count_allowed() == 51
     found = {application.scenario(space.values(one)).digest for one in space.configurations()}
-    assert len(found) == 281
+    assert len(found) == 51
     assert application.baseline["half_life_s"] == 604_800
     mine = Scheduling(
         JOBS, preset="slurm_priorities", current_policies=CurrentPolicies("multifactor"),
         options={"age_weight": 500, "half_life_s": "3d"},
     )  # fmt: skip
     assert "order" not in mine.space.names
-    assert mine.space.parameter("age_weight").levels == (0, 100, 500, 1000, 10000)
+    assert mine.space.parameter("age_weight").levels == (0, 500, 1000)
     assert mine.baseline["half_life_s"] == 3 * 86_400
     assert mine.scenario(mine.baseline).options == {"age_weight": 500.0, "half_life_s": 259_200.0}
 
@@ -186,6 +187,26 @@ def test_an_option_that_needs_another_is_refused_where_that_is_always_0() -> Non
         options={"size_weight": 5},
     )
     assert varied.space.count_allowed() == 2
+
+
+def test_weights_are_in_proportion_to_the_largest_one_of_the_site() -> None:
+    site = Scheduling(
+        JOBS, preset="slurm_priorities", current_policies=CurrentPolicies("multifactor"),
+        options={"age_weight": 5_000, "size_weight": 0, "fairshare_weight": 20_000},
+    )  # fmt: skip
+    levels = {one.name: one.levels for one in site.space.parameters}
+    assert levels["age_weight"] == (0, 5_000, 20_000)
+    assert levels["size_weight"] == (0, 20_000, 200_000)
+    assert levels["fairshare_weight"] == (0, 20_000, 200_000)
+
+
+def test_what_needs_users_is_left_out_of_a_log_without_users() -> None:
+    jobs = replace(JOBS, user=np.full(JOBS.n_jobs, -1))
+    application = Scheduling(jobs, preset="slurm_priorities")
+    assert application.space.names == ("order", "age_weight", "size_weight", "favor_small")
+    left_out = [fact.text for fact in application.facts if fact.label == "Left out"]
+    assert len(left_out) == 1
+    assert "fairshare_weight is 1000 but 'tiny' has no known users" in left_out[0]
 
 
 def test_a_preset_without_its_policies_does_not_exist() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim.api import ReadingRules, Workload, WorkloadError, format_of, load_workload, write_workload
-from sim.formats import FORMATS, format_by_name, is_model, registry, roundtrip_losses
+from sim.formats import FORMATS, format_by_name, is_model, registry, roundtrip_losses, scheduler_of
 from sim.generators import Model, default_workload, generate, published_model, save_model
 
 OPENB = (
@@ -72,9 +72,29 @@ def test_a_model_is_no_workload(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.swf", "a.swf.gz", "A.SWF"])
 def test_swf_loses_nothing_of_rigid_jobs(tmp_path: Path, name: str) -> None:
-    workload = replace(default_workload(3, 200), start_unix_s=1e9, time_zone="Europe/Paris")
+    workload = replace(
+        default_workload(3, 200), start_unix_s=1e9, time_zone="Europe/Paris", scheduler="slurm"
+    )
     write_workload(workload, tmp_path / "deep" / name)
     assert roundtrip_losses(workload, load_workload(tmp_path / "deep" / name)) == ()
+
+
+@pytest.mark.parametrize(
+    ("begin", "scheduler"),
+    [
+        ("; Note: Scheduler is Slurm (https://computing.llnl.gov/linux/slurm/)\n", "slurm"),
+        ("; Note: Scheduler is OAR (http://oar.imag.fr/)\n", "oar"),
+        ("; Note: the Scheduler is unknown\n", None),
+        ("JobID|Submit|Start|ElapsedRaw|NCPUS\n", "slurm"),
+        ("04/01/2024 10:00:00;E;7.head;user=ann\n", None),
+    ],
+)
+def test_the_beginning_of_a_log_says_its_scheduler(
+    tmp_path: Path, begin: str, scheduler: str | None
+) -> None:
+    (tmp_path / "log").write_text(begin + "no row is read\n")
+    assert scheduler_of(tmp_path / "log") == scheduler
+    assert scheduler_of(tmp_path / "nowhere") is None
 
 
 def test_what_is_lost_is_counted() -> None:

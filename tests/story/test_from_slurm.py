@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from assistant.cli.main import run as command
+from assistant.cli.options import Overrides, overridden_sweep
 from assistant.config.sweep_file import build_sweep, check_settings, read_settings
 from sim.api import load_workload
 from tests.sim.test_sacct import line
@@ -96,6 +97,71 @@ def test_another_group_and_no_slurm_conf(site: Path, capsys: pytest.CaptureFixtu
     assert load_workload(site / "all.swf.gz").n_jobs == 40
 
 
+def test_a_log_of_slurm_is_asked_what_slurm_can_do(site: Path) -> None:
+    """The dump, and what is written from it; another log is asked what any cluster can do."""
+    assert run("dump.txt", "--log", "log.swf") == 0
+    (site / "other.swf").write_text(
+        (site / "log.swf").read_text().replace("Scheduler is slurm", "Scheduler is OAR")
+    )
+    asked = {"dump.txt": "slurm_lanes", "log.swf": "slurm_lanes", "other.swf": "lanes"}
+    for name, preset in asked.items():
+        tables, _ = overridden_sweep(None, Overrides({"log": Path(name)}))
+        assert tables["application"]["preset"] == preset
+    tables, _ = overridden_sweep(None, Overrides({"log": Path("dump.txt"), "preset": "policies"}))
+    assert tables["application"]["preset"] == "policies"
+
+
+def test_priorities_are_asked_beside_the_weights_of_the_site(site: Path) -> None:
+    assert run("dump.txt", "--conf", "slurm.conf", "--preset", "slurm_priorities") == 0
+    sweep = build_sweep(check_settings(read_settings(site / "sweep.toml"), "sweep.toml"))
+    levels = {one.name: one.levels for one in sweep.application.space.parameters}
+    assert levels["fairshare_weight"] == (0, 5_000, 50_000)
+    assert levels["age_weight"] == (0, 1_000, 5_000)
+    assert sweep.application.baseline["half_life_s"] == 14 * 86_400
+    assert sweep.application.is_checked
+
+
+@pytest.mark.parametrize(
+    ("conf", "allocation", "size"),
+    [
+        (CONF, "shared_nodes", 16),
+        (CONF.replace("c[1-4] CPUs=16", "c[1-3] CPUs=16\nNodeName=c4 CPUs=24"), "shared_nodes", 8),
+        (f"{CONF}SelectType=select/linear\n", "whole_nodes", 16),
+        (CONF.replace("MaxTime=2-0", "OverSubscribe=EXCLUSIVE").replace(
+            "MaxTime=INFINITE", "OverSubscribe=EXCLUSIVE"), "whole_nodes", 16),
+    ],
+)  # fmt: skip
+def test_backfilling_is_asked_beside_the_parameters_and_nodes_of_the_site(
+    site: Path, conf: str, allocation: str, size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (site / "slurm.conf").write_text(conf)
+    assert run("dump.txt", "--conf", "slurm.conf", "--preset", "slurm_backfill") == 0
+    said = capsys.readouterr().out
+    assert "Backfilling: as Slurm plans (bf_window=2880, bf_resolution=60, bf_max_job" in said
+    assert f"Nodes: machines of {size} CPUs" in said
+    assert "bf_window=2880: plans" not in said
+    assert "oversubscribe of" not in said
+    sweep = build_sweep(check_settings(read_settings(site / "sweep.toml"), "sweep.toml"))
+    application = sweep.application
+    assert (application.allocation, application.machine_procs) == (allocation, size)
+    assert application.scenario(application.baseline).backfill == "slurm"
+    assert application.baseline["bf_window_s"] == 172_800
+    assert set(application.space.names) == {
+        "bf_max_job_test", "bf_window_s", "bf_resolution_s", "bf_reserve",
+    }  # fmt: skip
+    backtest = said.partition("  copperline simulate ")[2].partition("\n")[0]
+    assert command(["simulate", *backtest.split()]) == 0
+
+
+def test_backfilling_without_slurm_conf_is_as_usual(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("dump.txt", "--preset", "slurm_backfill") == 0
+    assert "Slurm's backfilling as it is usual" in capsys.readouterr().out
+    sweep = build_sweep(check_settings(read_settings(site / "sweep.toml"), "sweep.toml"))
+    assert sweep.application.scenario(sweep.application.baseline).backfill == "slurm"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -107,6 +173,7 @@ def test_another_group_and_no_slurm_conf(site: Path, capsys: pytest.CaptureFixtu
         (("dump.txt", "--log", "dump.txt"), "allowed are .jsonl"),
         (("dump.txt", "--tz", "Mars"), "time zone 'Mars' is unknown"),
         (("dump.txt", "--reading", "unsorted=refuse"), "leave out unsorted"),
+        (("dump.txt", "--preset", "lanes"), "'lanes' are no lines of slurm.conf; did you mean"),
     ],
 )
 def test_refusals_write_nothing(

@@ -19,6 +19,7 @@ from assistant.ui.pages import new, new_fields
 from assistant.ui.pages import new as new_trial
 from assistant.ui.pages.new import DryRunResult
 from assistant.ui.pages.new_form import (
+    ClusterFields,
     ConstraintField,
     Form,
     ObjectiveFields,
@@ -428,9 +429,26 @@ def test_a_log_is_uploaded_and_kept_beside_the_store(
     assert path.name.endswith("-my_log.swf")
     assert page.text_input(key="new-path").value == str(path)
     assert not page.error
+    assert draft(page).cluster.preset == "lanes"
     page = press(at(page, "Objective and goal"), "new-start")
     assert opened[0].session.experiment.opened.name == "my_log"
     assert opened[0].session.experiment.opened.recipe["application"]["log"] == str(path)
+
+
+def test_an_uploaded_log_brings_its_question_and_a_chosen_one_stays(
+    store: Path, opened: list[NewExperiment]
+) -> None:
+    dump = ("dump.txt", b"JobID|Submit|Start|ElapsedRaw|NCPUS\n1|10|20|30|2\n", "text/plain")
+    page = begun(store, opened, Form("log", cluster=ClusterFields(preset="lanes")))
+    page.file_uploader(key="new-upload-log").set_value(dump)
+    sound(page.run())
+    assert draft(page).cluster.preset == "slurm_lanes"
+    page = type_in(at(page, "Parameters"), {"preset": "policies"})
+    page = type_in(at(page, "What to run"), {"path": "other.swf"})
+    assert draft(page).cluster.preset == "policies"
+    page.radio(key="new-source").set_value("example")
+    sound(page.run())
+    assert draft(page).cluster.preset == "policies"
 
 
 def test_an_upload_that_cannot_be_is_refused_beside_it(

@@ -25,6 +25,7 @@ from assistant.cli.console import (
     StoreOption,
     closed_at_end,
     print_json,
+    say,
     store_path,
     table_of,
 )
@@ -46,6 +47,7 @@ from assistant.config.snapshot import rebuild, stored_sweep_file
 from assistant.core.codec import encode_event, event_tag
 from assistant.core.commands import StopRun
 from assistant.core.errors import (
+    AssistantError,
     CodecError,
     DamagedEventError,
     NameTakenError,
@@ -58,7 +60,7 @@ from assistant.core.files import is_there
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
-from assistant.presentation.report.data import collect
+from assistant.presentation.report.data import GroupTable, class_rows, collect
 from assistant.presentation.report.forms import (
     ReportContent,
     form_of,
@@ -77,6 +79,7 @@ from assistant.service.store_connection import StoreConnection, open_store
 from assistant.session.opening import load_session
 from assistant.session.session import Session
 from assistant.store.event_store import MemoryStore
+from sim.api import SimError
 from strategies import Suggestion
 
 MAX_SHOWN = 160
@@ -215,7 +218,8 @@ def report(
     path = out or Path("copperline-out") / f"{session.id}.html"
     form_of(path)
     events = session.events()
-    data = collect(session.experiment, events, state=stored_state(session, store))
+    state, groups = stored_state(session, store), _groups(session.experiment)
+    data = collect(session.experiment, events, state=state, groups=groups)
     sweep_file = stored_sweep_file(session.experiment.opened)
     written = write_form(ReportContent(data, session.experiment, events, sweep_file), path)
     if as_json:
@@ -247,6 +251,19 @@ def import_bundle(
     else:
         OUT.print(f"Imported {name}: {len(events)} events.", soft_wrap=True)
     return 0
+
+
+def _groups(experiment: Experiment) -> tuple[GroupTable, ...]:
+    """Return the waits by user and partition; say so if the log cannot be simulated again."""
+    if not class_rows(experiment):
+        return ()
+    from assistant.simtools.group_waits import group_tables
+
+    try:
+        return group_tables(rebuild(experiment.opened), experiment)
+    except (AssistantError, SimError) as error:
+        say(f"note: the report is without waits by user and partition: {error}")
+        return ()
 
 
 def _slurm_conf(experiment: Experiment, run: int | None, out: Path | None, as_json: bool) -> int:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from assistant.applications.scheduling_presets import SLURM, presets_for
 from assistant.cli.commands.sweep_file import write_new_files
 from assistant.cli.commands.workload import rules_of
 from assistant.cli.console import OUT, Json, print_json, progress_spinner
@@ -20,6 +21,9 @@ from sim.formats import SACCT, SWF, format_by_name, read_rows, read_slurm_conf
 _HEAD = """# A sweep over the log of a Slurm cluster, written by copperline from-slurm.
 # {decided}
 """
+
+
+_QUESTIONS = tuple(preset.name for preset in presets_for(SLURM))
 
 
 def from_slurm(
@@ -47,6 +51,13 @@ def from_slurm(
         typer.Option(
             help="Simulate this partition and those that share nodes with it.  "
             "[default: the ones with the most work]",
+            show_default=False,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The question: {', '.join(_QUESTIONS)}.  [default: {_QUESTIONS[0]}]",
             show_default=False,
         ),
     ] = None,
@@ -87,7 +98,7 @@ def from_slurm(
                 f"{shlex.quote(str(dump))} reads it as it is"
             )
         log_format.check_rules(dump, rules)
-        study = slurm_study(read_rows(dump), rules, site, services, partition)
+        study = slurm_study(read_rows(dump), rules, site, services, partition, preset)
     tables = _tables(study, target, output)
     text = _HEAD.format(decided="\n# ".join(study.decided)) + toml_text(tables)
     with progress_spinner(f"Writing {study.workload.n_jobs:,} jobs …"):
@@ -125,6 +136,9 @@ def _backtest(study: SlurmStudy, target: Path) -> str:
         parts += [f"--{name}", value]
     for name, value in application.get("options", {}).items():
         parts += ["--option", f"{name}={value:g}"]
+    if "machine_procs" in application:
+        option = f"--{application['allocation'].replace('_', '-')}"
+        parts += [option, str(application["machine_procs"])]
     if "too_wide" in application:
         parts += ["--too-wide", application["too_wide"]]
     return shlex.join([*parts, "--backtest"])

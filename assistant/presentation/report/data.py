@@ -64,6 +64,20 @@ class MeasureRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupTable:
+    """Mean waits of the groups of jobs that gain or lose most, such as those of each user.
+
+    Attributes:
+        group: what a group is: ``user`` or ``partition``.
+        note: what the table shows, and what it leaves out.
+    """
+
+    group: str
+    rows: tuple[MeasureRow, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """One row of the table of all runs in a report."""
 
@@ -124,6 +138,7 @@ class ReportData(ReportSummary):
     allowed_size: int | None
     finished: str | None
     classes: tuple[MeasureRow, ...]
+    groups: tuple[GroupTable, ...]
     cautions: tuple[str, ...]
     state: ExperimentState
     points: tuple[RunPoint, ...]
@@ -172,6 +187,7 @@ def collect(
     events: Sequence[Event] = (),
     now_s: float | None = None,
     state: ExperimentState | None = None,
+    groups: tuple[GroupTable, ...] = (),
 ) -> ReportData:
     """Collect the content of a report on an experiment, with None for unknown values.
 
@@ -180,6 +196,7 @@ def collect(
         events: its event log; without it the history of the forecast is left out.
         now_s: time of the forecast, in seconds since 1970-01-01 UTC; end of the last run if None.
         state: state of the experiment; None derives it as if nobody executed its runs.
+        groups: waits by group of jobs, which only a simulation of the log can tell.
     """
     opened, summary = experiment.opened, summarise(experiment)
     baseline = _summary(experiment, experiment.baseline)
@@ -200,6 +217,7 @@ def collect(
         allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
         classes=class_rows(experiment),
+        groups=groups,
         cautions=_cautions(summary),
         state=state,
         points=run_points(experiment),

@@ -182,6 +182,11 @@ def _parts(data: ReportData, pictures: Mapping[str, str]) -> Iterator[str]:
     if data.forecast is not None:
         yield "## Forecast"
         yield from map(_escaped, (data.forecast.headline, *data.forecast.sentences))
+    for table in data.groups:
+        yield f"## Who gains and who loses, by {table.group}"
+        rows = ((r.name, r.baseline or "", r.best, r.change) for r in table.rows)
+        yield _table(("mean wait of the jobs of", *compared), rows)
+        yield _escaped(table.note)
     if data.measures:
         yield "## All measures"
         measured = ((r.name, r.baseline or "", r.best, r.change) for r in data.measures)

@@ -10,7 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from assistant.analysis.experiment_state import ExperimentState, experiment_state
-from assistant.applications.scheduling_presets import LOG_PRESET
+from assistant.applications.scheduling_presets import LOG_PRESET, preset_of_log
 from assistant.core.errors import DamagedEventError, SettingsError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
@@ -114,15 +114,15 @@ def _log_card(store: Path) -> Intent | None:
 
     def do() -> str:
         path = keep_upload(store, uploaded.name, uploaded.getvalue())
-        new_fields.begin(_log_form(str(path)))
+        new_fields.begin(_log_form(str(path), preset_of_log(path)))
         return ""
 
     return Intent(_PLACE, do, "Storing the log", then="new")
 
 
-def _log_form(path: str = "") -> Form:
-    """Return the form of a job log."""
-    return Form("log", path, cluster=ClusterFields(preset=LOG_PRESET))
+def _log_form(path: str = "", preset: str = LOG_PRESET) -> Form:
+    """Return the form of a job log and its question."""
+    return Form("log", path, cluster=ClusterFields(preset=preset))
 
 
 def _example_card(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:

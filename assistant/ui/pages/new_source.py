@@ -9,6 +9,12 @@ from typing import Any
 
 import streamlit as st
 
+from assistant.applications.scheduling_presets import (
+    DEFAULT_PRESET,
+    LOG_PRESET,
+    preset_of_log,
+    presets_of_logs,
+)
 from assistant.core.errors import SettingsError
 from assistant.core.files import write_atomically
 from assistant.ui.bindings import label
@@ -154,7 +160,12 @@ def _switch_source(form: Form, source: Source) -> Form:
     extra_tables = {
         name: table for name, table in form.extra_tables.items() if name != "application"
     }
-    return replace(form, source=source, path=path, text=text, extra_tables=extra_tables)
+    form = replace(form, source=source, path=path, text=text, extra_tables=extra_tables)
+    if source == "log" and form.cluster.preset == DEFAULT_PRESET:
+        return _with_question(_with_preset(form, LOG_PRESET))
+    if source != "log" and form.cluster.preset in presets_of_logs():
+        return _with_preset(form, DEFAULT_PRESET)
+    return form
 
 
 def _path_fields(form: Form, beside: FieldMessages, store: Path) -> Form:
@@ -170,7 +181,7 @@ def _path_fields(form: Form, beside: FieldMessages, store: Path) -> Form:
             fault = FormFault("new-upload", str(error))
     path = new_fields.text("new-path", label, form.path, placeholder=example)
     if path != form.path:
-        form = replace(form, path=path, text=None)
+        form = _with_question(replace(form, path=path, text=None))
     beside.at("new-path")
     st.file_uploader(
         "or upload it", type=endings, key=f"new-upload-{form.source}",
@@ -202,7 +213,26 @@ def _with_upload(form: Form, store: Path, uploaded: Any) -> Form:
     except Exception as error:
         raise FormFieldError("new-upload", sentence(error)) from error
     put("new-path", path)
-    return replace(form, path=path, text=None)
+    return _with_question(replace(form, path=path, text=None))
+
+
+def _with_question(form: Form) -> Form:
+    """Return the form with the question that belongs to its log, unless the user chose another.
+
+    Only the beginning of the log is read.
+    """
+    if form.source != "log" or form.cluster.preset not in presets_of_logs():
+        return form
+    return _with_preset(form, preset_of_log(Path(form.path)) if form.path else LOG_PRESET)
+
+
+def _with_preset(form: Form, preset: str) -> Form:
+    """Return the form with a question; another question begins with its own levels."""
+    if preset == form.cluster.preset:
+        return form
+    for fields in ("new-preset", "new-level-"):
+        new_fields.leave(fields)
+    return replace(form, cluster=replace(form.cluster, preset=preset, levels=None))
 
 
 def _to_fields(form: Form) -> None:
