@@ -303,19 +303,18 @@ def fit_batches(
 
 def _poor_fit(*fitted: object) -> str:
     """Return a sentence on networks that predict worse than tables, or nothing."""
-    poor = []
-    for kind, of in ((LstmFlavours, "flavours"), (LstmLifetimes, "lifetimes")):
-        scores = [one.score for one in fitted if isinstance(one, kind)]
-        poor += [
-            f"of {of} (negative log-likelihood {score.network:.3f}, tables {score.tables:.3f})"
-            for score in scores
-            if score.is_poor
-        ]
+    poor = [
+        f"{of} ({one.score.network:.3f}, tables {one.score.tables:.3f})"
+        for kind, of in ((LstmFlavours, "flavours"), (LstmLifetimes, "lifetimes"))
+        for one in fitted
+        if isinstance(one, kind) and one.score.is_poor
+    ]
     if not poor:
         return ""
     return (
-        f" The network {' and that '.join(poor)} predicts the held-out last part of the log worse "
-        "than quality 'tables': train it longer (lstm_epochs) or use another quality."
+        " Quality 'tables' predicts the held-out last part of the log better than the network, by "
+        f"negative log-likelihood, of {' and of '.join(poor)}: train longer (lstm_epochs) or use "
+        "another quality."
     )
 
 
