@@ -8,8 +8,8 @@ out for early stopping; lifetimes from the development window, whose last part i
 
 The usual size (2 layers of 100 units, few epochs) is one for a processor; ``--units 200
 --sequence 5000 --minibatch 50`` and more epochs are the paper's, for whoever has the time. Training
-resumes from checkpoints beside FILE. Without ``--model`` nothing is kept. ``--quick`` trains next to
-nothing, and without PyTorch draws the weights at random, to show that the rest runs.
+resumes from a checkpoint beside FILE. Without ``--model`` nothing is kept. ``--quick`` trains next
+to nothing, and without PyTorch draws the weights at random, to show that the rest runs.
 """
 
 import time

@@ -41,11 +41,10 @@ from assistant.simtools.workload_generation import (
 )
 from sim.api import ProfileWindow, Workload, load_workload, parse_duration, write_workload
 from sim.formats import format_by_name, read_job_table
-from sim.generators import FitWatch
+from sim.generators import FitWatch, generator_named, registered_generators, save_model
 from sim.generators import compare_workloads as compare
 from sim.generators import fit as fit_model
 from sim.generators import generate as draw
-from sim.generators import generator_named, registered_generators, save_model
 from sim.generators.cloud import SharingLoss
 from sim.generators.cloud import make_shareable as share_log
 

@@ -190,9 +190,7 @@ def fit_lstm_lifetimes(trace: CloudTrace, plan: TrainingPlan, watch: FitWatch) -
     model = LstmLifetimes(network, n_flavours, n_days, plan.sequence, NO_SCORE)
     if held is None:
         return model
-    ours, tables = (
-        hazard_nll(*one.hazards(held), held) for one in (model, fit_lifetimes(taught))
-    )
+    ours, tables = (hazard_nll(*one.hazards(held), held) for one in (model, fit_lifetimes(taught)))
     return replace(model, score=LstmScore(ours, tables))
 
 
@@ -320,9 +318,10 @@ class _Run:
                 left_s = (now - began) / max(1, taken - first) * (total - taken)
                 self._watch.say(self._words(epoch, taken / total, left_s))
                 said_s = now
-            if step + 1 == self._steps:
+            is_last = step + 1 == self._steps
+            if is_last:
                 self._end_epoch()
-            if self._done or now - kept_s >= CHECKPOINT_S or step + 1 == self._steps:
+            if is_last or now - kept_s >= CHECKPOINT_S:
                 self._keep()
                 kept_s = now
 
@@ -473,5 +472,3 @@ def _kept_states(torch: Any, path: Path) -> dict[str, Any]:
     if not isinstance(kept, dict):
         raise WorkloadError(f"{path}: this is not a checkpoint of a training; give another file.")
     return kept
-
-

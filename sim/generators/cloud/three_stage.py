@@ -26,6 +26,7 @@ from sim.generators.cloud.contexts import integers_of, shares_of
 from sim.generators.cloud.flavours import hours_of
 from sim.generators.cloud.lifetimes import LifetimeTable, fit_lifetimes, lifetime_probabilities
 from sim.generators.cloud.lstm import LstmFlavours, LstmLifetimes
+from sim.generators.cloud.lstm_training import LSTM_KNOBS, TrainingPlan
 from sim.generators.cloud.model_parts import (
     QUALITIES,
     CloudModelParts,
@@ -37,7 +38,6 @@ from sim.generators.cloud.model_parts import (
     model_parts_of,
     next_flavour_of,
 )
-from sim.generators.cloud.lstm_training import LSTM_KNOBS, TrainingPlan
 from sim.generators.generator import (
     FitWatch,
     Generator,

@@ -80,13 +80,11 @@ def naive_scores(network: LstmNetwork, codes: np.ndarray, sequence: int) -> np.n
         for layer in range(len(network.inputs)):
             gate = []
             for k in range(4 * n):
-                total = float(network.biases[layer][k])
-                total += sum(w * v for w, v in zip(network.inputs[layer][k].tolist(), x, strict=True))
-                total += sum(
-                    w * v
-                    for w, v in zip(network.recurrent[layer][k].tolist(), own[layer], strict=True)
+                gate.append(
+                    float(network.biases[layer][k])
+                    + product(network.inputs[layer][k], x)
+                    + product(network.recurrent[layer][k], own[layer])
                 )
-                gate.append(total)
             for k in range(n):
                 i, f, o = (1 / (1 + math.exp(-gate[k + place * n])) for place in (0, 1, 3))
                 cell[layer][k] = f * cell[layer][k] + i * math.tanh(gate[k + 2 * n])
@@ -94,12 +92,16 @@ def naive_scores(network: LstmNetwork, codes: np.ndarray, sequence: int) -> np.n
             x = own[layer]
         scores.append(
             [
-                float(network.output_bias[k])
-                + sum(w * v for w, v in zip(network.output[k].tolist(), x, strict=True))
+                float(network.output_bias[k]) + product(network.output[k], x)
                 for k in range(len(network.output_bias))
             ]
         )
     return np.array(scores)
+
+
+def product(weights: np.ndarray, values: list[float]) -> float:
+    """Return the sum of the products of two lists."""
+    return sum(w * v for w, v in zip(weights.tolist(), values, strict=True))
 
 
 def test_scores_are_those_of_the_textbook() -> None:
@@ -180,9 +182,7 @@ def test_sequences_know_nothing_of_each_other() -> None:
     assert np.unique(batch).tolist() == list(range(n)), "no batch is empty"
     again, _ = model.draw_sequences(first, n, np.random.default_rng(2), np.full(n, 4), hour, 10**6)
     assert flavour.tolist() == again.tolist()
-    other_day, _ = model.draw_sequences(
-        first, n, np.random.default_rng(2), None, hour, 10**6
-    )
+    other_day, _ = model.draw_sequences(first, n, np.random.default_rng(2), None, hour, 10**6)
     assert other_day.tolist() != flavour.tolist(), "the day has an effect"
     with pytest.raises(WorkloadError, match="more than 5 jobs would be drawn"):
         model.draw_sequences(first, n, np.random.default_rng(2), None, hour, 5)

@@ -172,7 +172,7 @@ def test_survival_is_to_the_power_of_the_rate(quality: str) -> None:
     assert (1 - after)[kept] == pytest.approx(np.sqrt(1 - before[kept]), abs=1e-6)
 
 
-@pytest.mark.parametrize("quality", [4.0, 0.5, "neural", "Tables"])
+@pytest.mark.parametrize("quality", [5.0, 0.5, "neural", "Tables"])
 def test_a_quality_that_is_none_is_refused_in_words(quality: float | str) -> None:
     with pytest.raises(ScenarioError, match="allowed are tables, mix, trees, dimensions"):
         fit("three_stage", a_log(), quality=quality)
