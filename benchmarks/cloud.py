@@ -45,11 +45,15 @@ from sim.generators.cloud.scores import (
     total_variation,
 )
 from sim.generators.cloud.three_stage import KNOBS, QUALITY, draw_batches, fit_batches
-from sim.generators.generator import RandomStreams
+from sim.generators.generator import Model, RandomStreams
 from sim.model.cloud_trace import CloudTrace
 
 PARTS = ("arrivals", "flavours", "lifetimes", "survival", "demand", "speed")
-GENERATORS = ("naive", "simple_batch", *(f"three_stage, {one}" for one in QUALITIES))
+GENERATORS = (
+    "naive", "simple_batch", *(f"three_stage, {one}" for one in QUALITIES if one != "lstm")
+)  # fmt: skip
+"""The networks have a benchmark of their own, `benchmarks.cloud_lstm`."""
+
 TILTED = "three_stage, tables, every what-if"
 TILTS = {
     "end_odds": 0.8, "cores_tilt": 0.5, "memory_tilt": 0.2, "ending_rate": 0.7, "weekend_load": 1.5,
@@ -256,6 +260,25 @@ def _trace(record: Record, path: Path, most_jobs: int | None) -> None:
     _survival_table(record, found["survival"], {}, of)
 
 
+def demand_of(model: Model, test: CloudTrace, n: int) -> dict[str, Any]:
+    """Compare `n` drawn windows with the real one: cores in use, jobs and distances of reuse."""
+    real = cores_in_use(test, np.random.default_rng(SEED))
+    distances = reuse_distances(test.flavour, len(test.flavours))
+    cores, reuse, jobs = [], np.zeros(len(test.flavours)), 0
+    for seed in range(n):
+        streams = RandomStreams(SEED + seed)
+        drawn = draw_batches(model, test.first_period, test.n_periods, streams)
+        assert drawn is not None, "a window of a cloud has jobs"
+        cores.append(cores_in_use(drawn, streams.of("lifetime_s")))
+        reuse += reuse_distances(drawn.flavour, len(test.flavours)) / n
+        jobs += drawn.n_jobs
+    band = band_of(cores)
+    return {
+        "jobs": jobs / n, "windows": n, "inside": band.covers(real), "width": band.mean_width,
+        "score": band.interval_score(real), "reuse": total_variation(reuse, distances),
+    }  # fmt: skip
+
+
 def _demand(
     record: Record,
     train: CloudTrace,
@@ -264,25 +287,10 @@ def _demand(
     n_windows: int,
     generators: tuple[str, ...],
 ) -> None:
-    real = cores_in_use(test, np.random.default_rng(SEED))
-    distances = reuse_distances(test.flavour, len(test.flavours))
 
     def measured(name: str) -> dict[str, Any]:
-        model = _fitted(name, train, dev)
-        cores, reuse, jobs = [], np.zeros(len(test.flavours)), 0
         n = min(n_windows, FEWER_WINDOWS.get(name, n_windows))
-        for seed in range(n):
-            streams = RandomStreams(SEED + seed)
-            drawn = draw_batches(model, test.first_period, test.n_periods, streams)
-            assert drawn is not None, "a window of a cloud has jobs"
-            cores.append(cores_in_use(drawn, streams.of("lifetime_s")))
-            reuse += reuse_distances(drawn.flavour, len(test.flavours)) / n
-            jobs += drawn.n_jobs
-        band = band_of(cores)
-        return {
-            "jobs": jobs / n, "windows": n, "inside": band.covers(real), "width": band.mean_width,
-            "score": band.interval_score(real), "reuse": total_variation(reuse, distances),
-        }  # fmt: skip
+        return demand_of(_fitted(name, train, dev), test, n)
 
     rows = [["real", "", f"{test.n_jobs:,}", "", "", "", "", ""]]
     for name in generators:

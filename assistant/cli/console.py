@@ -5,7 +5,7 @@ Errors and progress go to standard error.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -93,9 +93,19 @@ def say(text: str, style: str = "") -> None:
 
 
 @contextmanager
-def progress_spinner(description: str) -> Iterator[None]:
-    """Show a spinner with a description and the elapsed time on stderr during a block."""
+def progress_spinner(description: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner with a description and the elapsed time on stderr during a block.
+
+    The block may call what it gets with another description; without a terminal that is a line.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True) as progress:
-        progress.add_task(description, total=None)
-        yield
+        task = progress.add_task(description, total=None)
+
+        def describe(words: str) -> None:
+            if ERR.is_terminal:
+                progress.update(task, description=words)
+            else:
+                say(words)
+
+        yield describe

@@ -1,6 +1,7 @@
 from .downey import MoldableJobs as MoldableJobs
 from .downey import moldable_jobs as moldable_jobs
 from .downey import speedup as speedup
+from .generator import FitWatch as FitWatch
 from .generator import Generator as Generator
 from .generator import Horizon as Horizon
 from .generator import Model as Model

@@ -306,6 +306,23 @@ class ModelMoment:
     sd: float
 
 
+def _say_nothing(words: str) -> None:
+    """Ignore the progress."""
+
+
+@dataclass(frozen=True)
+class FitWatch:
+    """Where a long fit reports and keeps its progress.
+
+    Attributes:
+        say: called with one line of text now and then; may raise to stop the fit.
+        checkpoint: file from which an interrupted fit resumes, written while it runs; or None.
+    """
+
+    say: Callable[[str], None] = _say_nothing
+    checkpoint: Path | None = None
+
+
 @dataclass(frozen=True)
 class Generator:
     """A workload generator: functions that check, fit and draw its models.
@@ -323,6 +340,7 @@ class Generator:
         moments: function of the model that returns moments of the jobs at scale 1, by the names of
             `sim.generators.resampling.measure_moments`; or None.
         extends: whether a workload of a longer duration begins with the one of a shorter.
+        watched_fit: as `fit`, for fits that may take long; or None.
     """
 
     name: str
@@ -334,6 +352,7 @@ class Generator:
     knobs: tuple[PolicyOption, ...] = ()
     moments: Callable[[Model], Mapping[str, ModelMoment]] | None = None
     extends: bool = False
+    watched_fit: Callable[[Workload, Mapping[str, float], FitWatch], Model] | None = None
 
 
 def first_submit_s(submit_s: NDArray[np.float64], horizon: Horizon) -> float:
@@ -579,18 +598,31 @@ def fit(
     name: str,
     workload: Workload,
     knobs: Mapping[str, float | str] | None = None,
+    *,
+    watch: FitWatch | None = None,
     **more: float | str,
 ) -> Model:
     """Fit a model of the generator with this name to a workload.
 
+    `watch` reports the progress of a long fit, and lets it resume from a checkpoint.
+
     Raises:
         UnknownNameError: no such generator, or no such knob.
-        WorkloadError: the workload is too small or lacks required data.
+        WorkloadError: the workload is too small or lacks required data, or this fit has no
+            checkpoints.
         ScenarioError: a knob out of range.
     """
     generator = generator_named(name)
     settings = {**(knobs or {}), **more}
-    model = generator.fit(workload, knob_values(generator.knobs, settings, f"fitting '{name}'"))
+    values = knob_values(generator.knobs, settings, f"fitting '{name}'")
+    if watch is None:
+        model = generator.fit(workload, values)
+    elif generator.watched_fit is not None:
+        model = generator.watched_fit(workload, values, watch)
+    elif watch.checkpoint is None:
+        model = generator.fit(workload, values)
+    else:
+        raise WorkloadError(f"fitting '{name}' keeps no checkpoint; leave it out.")
     generator.check(model)
     return model
 

@@ -41,10 +41,10 @@ from assistant.simtools.workload_generation import (
 )
 from sim.api import ProfileWindow, Workload, load_workload, parse_duration, write_workload
 from sim.formats import format_by_name, read_job_table
+from sim.generators import FitWatch, generator_named, registered_generators, save_model
 from sim.generators import compare_workloads as compare
 from sim.generators import fit as fit_model
 from sim.generators import generate as draw
-from sim.generators import generator_named, registered_generators, save_model
 from sim.generators.cloud import SharingLoss
 from sim.generators.cloud import make_shareable as share_log
 
@@ -85,6 +85,14 @@ def fit(
     end: Until = None,
     first: First = None,
     reading: ReadingRule = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the state of a long fit (quality=lstm) in this file; from it an "
+            "interrupted fit goes on.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Fit a model to a log, for `copperline workload generate`."""
@@ -93,8 +101,9 @@ def fit(
     generator_named(generator)
     with progress_spinner(f"Reading {log.name} …"):
         workload = _window(leave_out, begin, end).of(load_log(log, first, reading))
-    with progress_spinner(f"Fitting {generator} to {workload.n_jobs:,} jobs …"):
-        model = fit_model(generator, workload, knobs)
+    with progress_spinner(f"Fitting {generator} to {workload.n_jobs:,} jobs …") as describe:
+        watch = FitWatch(describe, checkpoint)
+        model = fit_model(generator, workload, knobs, watch=watch)
     save_model(model, to)
     if as_json:
         print_json({**model_dict(model), "file": str(to)})

@@ -266,7 +266,7 @@ def fit_mix(
     The weights are fitted to `validation`; None holds out the last part of `trace`.
     """
     if validation is None:
-        parted = _split_validation(trace)
+        parted = split_validation(trace)
         taught, validation = parted if parted is not None else (trace, None)
     else:
         taught = trace
@@ -285,7 +285,8 @@ def fit_mix(
     return FlavourMix(table, experts, weight, np.ones(table.end + 1), np.ones(table.end))
 
 
-def _split_validation(trace: CloudTrace) -> tuple[CloudTrace, CloudTrace] | None:
+def split_validation(trace: CloudTrace) -> tuple[CloudTrace, CloudTrace] | None:
+    """Return a trace without its last part, and that part; None if all is of one period."""
     at = int(trace.period[int((1.0 - HELD_SHARE) * trace.n_jobs)])
     if at == trace.period[0]:
         return None

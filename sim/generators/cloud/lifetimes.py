@@ -66,8 +66,16 @@ class LifetimeTable:
         """Return a table for jobs that end `rate` times as fast, with rescaled hazards."""
         return self if rate == 1 else replace(self, hazard=rescale_hazards(self.hazard, rate))
 
-    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a lifetime bin for every job, given flavours and batches: int64 [n_jobs]."""
+    def draw(
+        self,
+        flavour: Ints,
+        batch: Ints,
+        n_flavours: int,
+        rng: np.random.Generator,
+        day: Ints | None = None,  # noqa: ARG002 - signature of `Hazards`
+        hour: Ints | None = None,  # noqa: ARG002
+    ) -> Ints:
+        """Draw a lifetime bin for every job: int64 [n_jobs]; day and hour have no effect."""
         return draw_lifetimes(self, flavour, batch, n_flavours, rng)
 
 
@@ -356,8 +364,16 @@ class LifetimeTrees:
         keys, rows = np.unique(tree_keys(trace), return_inverse=True)
         return self._of(keys), rows.reshape(-1)
 
-    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw a lifetime bin for every job, given flavours and batches: int64 [n_jobs].
+    def draw(
+        self,
+        flavour: Ints,
+        batch: Ints,
+        n_flavours: int,
+        rng: np.random.Generator,
+        day: Ints | None = None,  # noqa: ARG002 - signature of `Hazards`
+        hour: Ints | None = None,  # noqa: ARG002
+    ) -> Ints:
+        """Draw a lifetime bin for every job: int64 [n_jobs]; day and hour have no effect.
 
         The trees are evaluated once for each context.
         """

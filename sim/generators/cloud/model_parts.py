@@ -6,6 +6,7 @@
 | ``mix`` | a log-linear mix of a dozen tables (`flavour_mix`) | as ``tables`` |
 | ``trees`` | as ``mix`` | boosted trees (`lifetimes`) |
 | ``dimensions`` | tables by dimension (`flavour_dimensions`) | as ``tables`` |
+| ``lstm`` | an LSTM network (`lstm`) | an LSTM network (`lstm`) |
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,24 @@ from sim.generators.cloud.lifetimes import (
     fit_lifetimes,
     fit_trees,
 )
+from sim.generators.cloud.lstm import (
+    FLAVOURS_NAME,
+    LIFETIMES_NAME,
+    LstmFlavours,
+    LstmLifetimes,
+    encode_network,
+    lstm_flavour_parameters,
+    lstm_flavours_of,
+    lstm_lifetime_parameters,
+    lstm_lifetimes_of,
+)
+from sim.generators.cloud.lstm_training import (
+    TrainingPlan,
+    fit_lstm_flavours,
+    fit_lstm_lifetimes,
+)
 from sim.generators.generator import (
+    FitWatch,
     Json,
     Model,
     checked_number,
@@ -67,7 +85,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-QUALITIES = ("tables", "mix", "trees", "dimensions")
+QUALITIES = ("tables", "mix", "trees", "dimensions", "lstm")
 MOST_WEIGHT, MOST_LOGIT = 1e3, 1e6
 Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]  # parameters and arrays of a model
 
@@ -114,14 +132,42 @@ class Hazards(Protocol):
     def ending(self, rate: float) -> "Hazards":
         """Return a model for jobs that end `rate` times as fast, with rescaled hazards."""
 
-    def draw(self, flavour: Ints, batch: Ints, n_flavours: int, rng: np.random.Generator) -> Ints:
-        """Draw an uncensored lifetime bin for every job: int64 [n_jobs]."""
+    def draw(
+        self,
+        flavour: Ints,
+        batch: Ints,
+        n_flavours: int,
+        rng: np.random.Generator,
+        day: Ints | None = None,
+        hour: Ints | None = None,
+    ) -> Ints:
+        """Draw an uncensored lifetime bin for every job: int64 [n_jobs].
+
+        Args:
+            flavour: int64 [n_jobs].
+            batch: int64 [n_jobs], batch of each, in order.
+            n_flavours: number of flavours.
+            rng: random generator.
+            day: int64 [n_batches], day of the history of each batch, if known.
+            hour: int64 [n_batches], hour of the week at which each begins, if known.
+        """
 
 
 def fit_next_flavour(
-    quality: str, trace: CloudTrace, half_life_days: float, days_differ: bool
+    quality: str,
+    trace: CloudTrace,
+    half_life_days: float,
+    days_differ: bool,
+    plan: TrainingPlan | None = None,
+    watch: FitWatch | None = None,
 ) -> NextFlavour:
-    """Fit the flavour model that a quality level, such as ``mix``, prescribes."""
+    """Fit the flavour model that a quality level, such as ``mix``, prescribes.
+
+    `plan` and `watch` are those of the training of a network, by default the usual ones.
+    """
+    if quality == "lstm":
+        plan, watch = plan or TrainingPlan.of({}), watch or FitWatch()
+        return fit_lstm_flavours(trace, plan, half_life_days, watch)
     tokens = tokens_of(trace)
     day = days_of(tokens, trace) if days_differ else None
     table = fit_flavours(tokens, recency(tokens, trace, half_life_days), day)
@@ -132,8 +178,15 @@ def fit_next_flavour(
     return fit_mix(trace, table, half_life_days)
 
 
-def fit_hazards(quality: str, trace: CloudTrace) -> Hazards:
+def fit_hazards(
+    quality: str,
+    trace: CloudTrace,
+    plan: TrainingPlan | None = None,
+    watch: FitWatch | None = None,
+) -> Hazards:
     """Fit the lifetime model of a quality level. Raises WorkloadError for unknown lifetimes."""
+    if quality == "lstm":
+        return fit_lstm_lifetimes(trace, plan or TrainingPlan.of({}), watch or FitWatch())
     return fit_trees(trace) if quality == "trees" else fit_lifetimes(trace)
 
 
@@ -152,8 +205,10 @@ def quality_of(model: Model) -> str:
     return str(quality)
 
 
-def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
-    """Return the arrays with which a flavour model is stored."""
+def encode_flavours(flavours: NextFlavour) -> Packed:
+    """Return the parameters and arrays with which a flavour model is stored."""
+    if isinstance(flavours, LstmFlavours):
+        return lstm_flavour_parameters(flavours), encode_network(FLAVOURS_NAME, flavours.network)
     table = flavours.table if isinstance(flavours, FlavourMix | FlavourDimensions) else flavours
     if not isinstance(table, FlavourTable):
         raise TypeError(f"{type(flavours).__name__} is not a model of flavours that can be stored.")
@@ -172,13 +227,15 @@ def encode_flavours(flavours: NextFlavour) -> dict[str, NDArray[Any]]:
         for place, dimension in enumerate((flavours.ends, *flavours.dimensions)):
             arrays[f"dimensions_{place}_probability"] = dimension.probability
             arrays |= encode_contexts(f"dimensions_{place}", dimension.contexts)
-    return arrays
+    return {}, arrays
 
 
 def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
     """Restore the flavour model that `encode_flavours` stored. Raises WorkloadError."""
-    table = _flavour_table_of(model, n_flavours, n_days)
     quality = quality_of(model)
+    if quality == "lstm":
+        return lstm_flavours_of(model, n_flavours)
+    table = _flavour_table_of(model, n_flavours, n_days)
     if quality == "tables":
         return table
     if quality == "dimensions":
@@ -237,6 +294,8 @@ def encode_hazards(hazards: Hazards) -> Packed:
             **encode_contexts("lifetimes", hazards.contexts),
         }
         return {"long_bin": hazards.long_bin}, arrays
+    if isinstance(hazards, LstmLifetimes):
+        return lstm_lifetime_parameters(hazards), encode_network(LIFETIMES_NAME, hazards.network)
     if not isinstance(hazards, LifetimeTrees):
         raise TypeError(f"{type(hazards).__name__} is not a model of lifetimes that can be stored.")
     trees = hazards.trees
@@ -248,6 +307,8 @@ def encode_hazards(hazards: Hazards) -> Packed:
 
 def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
     """Restore the lifetime model that `encode_hazards` stored. Raises WorkloadError."""
+    if quality_of(model) == "lstm":
+        return lstm_lifetimes_of(model, n_bins, n_flavours)
     if quality_of(model) != "trees":
         long_bin = int(number_of(model, "long_bin", 0, n_bins))
         contexts = contexts_of(model, "lifetimes")

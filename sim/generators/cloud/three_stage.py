@@ -25,6 +25,8 @@ from sim.generators.cloud.batches import JobExamples, batches_of, workload_of
 from sim.generators.cloud.contexts import integers_of, shares_of
 from sim.generators.cloud.flavours import hours_of
 from sim.generators.cloud.lifetimes import LifetimeTable, fit_lifetimes, lifetime_probabilities
+from sim.generators.cloud.lstm import LstmFlavours, LstmLifetimes
+from sim.generators.cloud.lstm_training import LSTM_KNOBS, TrainingPlan
 from sim.generators.cloud.model_parts import (
     QUALITIES,
     CloudModelParts,
@@ -37,6 +39,7 @@ from sim.generators.cloud.model_parts import (
     next_flavour_of,
 )
 from sim.generators.generator import (
+    FitWatch,
     Generator,
     Horizon,
     Json,
@@ -206,11 +209,13 @@ QUALITY = PolicyOption(
 )  # fmt: skip
 
 
-def _fit(name: str, workload: Workload, knobs: Mapping[str, float]) -> Model:
+def _fit(
+    name: str, workload: Workload, knobs: Mapping[str, float], watch: FitWatch | None = None
+) -> Model:
     trace, examples = batches_of(
         workload, period_s=knobs["period_s"], most_flavours=int(knobs["flavours"])
     )
-    return fit_batches(name, trace, examples, knobs, of=workload.name)
+    return fit_batches(name, trace, examples, knobs, of=workload.name, watch=watch)
 
 
 def fit_batches(
@@ -221,6 +226,7 @@ def fit_batches(
     *,
     of: str,
     lived: CloudTrace | None = None,
+    watch: FitWatch | None = None,
 ) -> Model:
     """Fit the three-stage generator, or one of its two baselines, to batches.
 
@@ -232,13 +238,21 @@ def fit_batches(
             `QUALITY` (default ``tables``).
         of: name of the training data, for people.
         lived: training data of lifetimes; None is `trace`.
+        watch: progress and checkpoint of the training of networks.
 
     Raises:
-        WorkloadError: nothing arrives, or lifetimes are unknown.
+        WorkloadError: nothing arrives, lifetimes are unknown, or a checkpoint is asked for where
+            no network is trained.
     """
     by_job = name == NAIVE_NAME
     quality = QUALITIES[int(knobs.get(QUALITY.name, QUALITY.usual))]
     in_stages = name == THREE_STAGE_NAME
+    plan = TrainingPlan.of(knobs)
+    if watch is not None and watch.checkpoint is not None and quality != "lstm":
+        raise WorkloadError(
+            f"fitting with quality '{quality}' keeps no checkpoint; leave it out, or use quality "
+            "'lstm'."
+        )
     counts = trace.jobs_by_period() if by_job else trace.batches_by_period()
     arrivals = fit_arrivals(
         counts,
@@ -251,16 +265,21 @@ def fit_batches(
     )
     ground = CloudModelParts(
         trace.period_s, trace.bins, trace.flavours, examples, arrivals,
-        fit_hazards(quality, lived or trace) if in_stages else fit_lifetimes(lived or trace, 1),
+        fit_hazards(quality, lived or trace, plan, watch) if in_stages
+        else fit_lifetimes(lived or trace, 1),
         trace.n_jobs / int(counts.sum()),
     )  # fmt: skip
     parameters, arrays = encode_parts(ground)
     parameters |= FOR_ALL
+    warning = ""
     if in_stages:
-        parameters |= {"quality": quality, **FOR_BATCHES}
-        arrays |= encode_flavours(
-            fit_next_flavour(quality, trace, knobs["half_life_days"], bool(knobs["days_differ"]))
+        flavours = fit_next_flavour(
+            quality, trace, knobs["half_life_days"], bool(knobs["days_differ"]), plan, watch
         )
+        of_flavours, more_arrays = encode_flavours(flavours)
+        parameters |= {"quality": quality, **FOR_BATCHES, **of_flavours}
+        arrays |= more_arrays
+        warning = _poor_fit(flavours, ground.lifetimes)
     else:
         share = np.bincount(trace.flavour, minlength=len(trace.flavours)) / trace.n_jobs
         arrays |= {"flavour_share": share}
@@ -279,7 +298,24 @@ def fit_batches(
             f" Days come from its last weeks, with about {recent * per_day:,.0f} jobs a day; "
             f"the whole log has {float(jobs.mean()) * per_day:,.0f}."
         )
-    return Model(name, parameters, arrays, source)
+    return Model(name, parameters, arrays, source + warning)
+
+
+def _poor_fit(*fitted: object) -> str:
+    """Return a sentence on networks that predict worse than tables, or nothing."""
+    poor = [
+        f"{of} ({one.score.network:.3f}, tables {one.score.tables:.3f})"
+        for kind, of in ((LstmFlavours, "flavours"), (LstmLifetimes, "lifetimes"))
+        for one in fitted
+        if isinstance(one, kind) and one.score.is_poor
+    ]
+    if not poor:
+        return ""
+    return (
+        " Quality 'tables' predicts the held-out last part of the log better than the network, by "
+        f"negative log-likelihood, of {' and of '.join(poor)}: train longer (lstm_epochs) or use "
+        "another quality."
+    )
 
 
 def _jobs_in_batches(
@@ -287,7 +323,9 @@ def _jobs_in_batches(
 ) -> tuple[Ints, Ints, Ints]:
     flavours = tilts_of(model, ground.flavours).next_flavour(_next_flavour(model, ground))
     flavour, batch = flavours.draw(len(day), streams.of("flavours"), day, hour)
-    lifetime = ground.lifetimes.draw(flavour, batch, len(ground.flavours), streams.of("lifetimes"))
+    lifetime = ground.lifetimes.draw(
+        flavour, batch, len(ground.flavours), streams.of("lifetimes"), day, hour
+    )
     return flavour, batch, lifetime
 
 
@@ -430,8 +468,8 @@ def _next_flavour(model: Model, ground: CloudModelParts) -> NextFlavour:
 def _check(model: Model) -> None:
     ground = model_parts_of(model)
     if model.generator == THREE_STAGE_NAME:
-        _next_flavour(model, ground)
         parameter_names = {"quality", *FOR_ALL, *FOR_BATCHES}
+        parameter_names |= set(encode_flavours(_next_flavour(model, ground))[0])
     else:
         _flavour_share(model, ground)
         parameter_names = {*FOR_ALL}
@@ -447,15 +485,17 @@ def _check(model: Model) -> None:
         raise WorkloadError(f"array 'lifetimes_hazard' of '{model.generator}' holds no hazards.")
 
 
-def _generator(name: str, summary: str, *more: PolicyOption) -> Generator:
-    knobs = (*more, *KNOBS)
+def _generator(name: str, summary: str, knobs: tuple[PolicyOption, ...] = KNOBS) -> Generator:
     return Generator(name, summary, check=_check, draw=_draw, fit=partial(_fit, name), knobs=knobs)
 
 
-THREE_STAGE = _generator(
-    THREE_STAGE_NAME,
-    "Batches of similar jobs, with the history of a cloud (Bergsma et al. 2021).",
-    QUALITY,
+THREE_STAGE = replace(
+    _generator(
+        THREE_STAGE_NAME,
+        "Batches of similar jobs, with the history of a cloud (Bergsma et al. 2021).",
+        (QUALITY, *KNOBS, *LSTM_KNOBS),
+    ),
+    watched_fit=partial(_fit, THREE_STAGE_NAME),
 )
 SIMPLE_BATCH = _generator(
     SIMPLE_BATCH_NAME,
