@@ -52,6 +52,7 @@ Levels: TypeAlias = "Iterable[Level] | Mapping[str, Any] | Parameter"
 _REEXPORTED = {
     "AssistantError": "assistant",
     "Constraint": "assistant",
+    "CopperlineSampler": "assistant.integrations.optuna_sampler",
     "Parameter": "strategies",
     "ParameterSpace": "strategies",
     "StrategyError": "strategies",
