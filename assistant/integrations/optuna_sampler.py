@@ -19,7 +19,7 @@ import numpy as np
 from assistant.core.bounds import SEED
 from assistant.core.errors import SettingsError
 from assistant.integrations.optuna_space import PROPOSED, StudySpace, levels_of
-from strategies import DEFAULT_STRATEGY, Level, Strategy, make_strategy
+from strategies import DEFAULT_STRATEGY, Knowledge, Level, Strategy, make_strategy
 
 # isort: split
 import optuna
@@ -30,6 +30,7 @@ from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 N_LEVELS = 21
 REASON = "copperline:reason"
 """System attribute of a trial: why its values were proposed."""
@@ -40,8 +41,8 @@ _LOGGER = optuna.logging.get_logger("optuna.copperline")  # shown as Optuna's ow
 class CopperlineSampler(BaseSampler):
     """Sampler for a finite space: parameters get levels (`optuna_space`), never run twice.
 
-    The first trial, and parameters that not every trial has, are drawn at random among their
-    levels. The draw depends on the seed, the number of the trial and the trials so far, so several
+    The first trial has the strategy's first choice for each parameter alone. A parameter that not
+    every trial has is drawn at random among its levels. A draw depends on the seed, the number of the trial and the trials so far, so several
     processes may share a study. A trial whose combination runs elsewhere gets another one.
 
     Args:
@@ -89,9 +90,15 @@ class CopperlineSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """Return the distributions that every finished trial has alike, pruned ones included."""
-        del trial
-        found = intersection_search_space(study.get_trials(deepcopy=False), include_pruned=True)
+        """Return the distributions that every finished trial has alike, pruned ones included.
+
+        Before one is finished, they are those of the failed or running trial that has most.
+        """
+        trials = study.get_trials(deepcopy=False)
+        found = intersection_search_space(trials, include_pruned=True)
+        if not any(one.state in FINISHED for one in trials):
+            others = (one.distributions for one in trials if one.number != trial.number)
+            found = dict(sorted(max(others, key=len, default={}).items()))
         return {name: one for name, one in found.items() if not one.single()}
 
     def sample_relative(
@@ -139,21 +146,25 @@ class CopperlineSampler(BaseSampler):
         Raises ValueError for a study with several objectives.
         """
         self._raise_error_if_multi_objective(study)
-        space = self.infer_relative_search_space(study, trial)
-        if space and param_name not in space:
+        trials = study.get_trials(deepcopy=False, states=FINISHED)
+        if trials:
             how = "at random" if self._independent is None else "by the independent sampler"
             self._say(
                 f"parameter '{param_name}' is drawn {how}, because not every finished trial has it "
-                f"with these bounds; the search covers {', '.join(space)}",
+                "with these bounds",
                 param_name,
             )
         if self._independent is not None:
             return self._independent.sample_independent(
                 study, trial, param_name, param_distribution
             )
-        levels = levels_of(param_distribution, self.levels)
         rng = self._rng(trial.number, *param_name.encode())
-        return levels[int(rng.integers(len(levels)))]
+        if trials:
+            levels = levels_of(param_distribution, self.levels)
+            return levels[int(rng.integers(len(levels)))]
+        space = StudySpace({param_name: param_distribution}, self.levels)
+        first = self._strategy.suggest(1, Knowledge(space.space), rng)
+        return space.values(first[0].configuration)[param_name]
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Tell the independent sampler, which may prepare itself."""
