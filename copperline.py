@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
     import pandas as pd
+    from optuna.storages import BaseStorage
+    from optuna.study import Study as OptunaStudy
 
     from assistant import (
         AssistantError,
@@ -52,9 +54,12 @@ Levels: TypeAlias = "Iterable[Level] | Mapping[str, Any] | Parameter"
 _REEXPORTED = {
     "AssistantError": "assistant",
     "Constraint": "assistant",
+    "CopperlineSampler": "assistant.integrations.optuna_sampler",
+    "ForecastCallback": "assistant.integrations.optuna_study",
     "Parameter": "strategies",
     "ParameterSpace": "strategies",
     "StrategyError": "strategies",
+    "StudyWarning": "assistant.core.errors",
 }
 
 
@@ -78,10 +83,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
-
-
-class StudyWarning(UserWarning):
-    """The goal or the budget of a study will probably be missed; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,6 +558,15 @@ class Study:
 
         return runs_frame(run_rows(self.session.experiment))
 
+    def to_optuna(self, storage: str | BaseStorage | None = None) -> OptunaStudy:
+        """Return the ended runs as a study of Optuna, in a storage such as ``sqlite:///a.db``.
+
+        Raises SettingsError for a study of two measures, or if it is in the storage already.
+        """
+        from assistant.integrations.optuna_study import export_study
+
+        return export_study(self.session.experiment, storage)
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one HTML file that needs no network, and return its path."""
         from assistant.presentation.report.data import collect
@@ -616,6 +626,8 @@ def _values(space: ParameterSpace, run: CoreRun) -> Mapping[str, Level]:
 
 
 def _warn(warning: MissWarning) -> None:
+    from assistant.core.errors import StudyWarning
+
     warnings.warn(f"{warning.heading}. {warning.text}", StudyWarning, stacklevel=6)
 
 

@@ -75,7 +75,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("experiments:report", "Write the report of an experiment, or compare several."),
     "import": (
         "experiments:import_bundle",
-        "Add the experiment of a bundle to the store, with every event as it was.",
+        "Add the experiment of a bundle to the store, or each study of a storage of Optuna.",
     ),
     "events": (
         "experiments:print_events",

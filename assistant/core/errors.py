@@ -145,3 +145,7 @@ def hint(name: str, candidates: Iterable[str]) -> str:
     close = get_close_matches(name, names, 1)
     suggestion = f"; did you mean '{close[0]}'?" if close else "."
     return f"{suggestion} Known: {', '.join(names)}."
+
+
+class StudyWarning(UserWarning):
+    """The goal or the budget of a study will probably be missed; the text says what to change."""

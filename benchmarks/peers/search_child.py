@@ -9,7 +9,8 @@ What a peer does with failures, duplicates and its first runs is its own default
 programming interface leaves it to the caller:
 
 * Optuna (TPE, GPSampler): both samplers leave out failed trials, and GPSampler pruned ones too,
-  so a failure told as `FAIL` may be proposed for ever: it gets the worst value so far;
+  so a failure told as `FAIL` may be proposed for ever: it gets the worst value so far. Our own
+  sampler for Optuna learns from `FAIL`;
 * SMAC3 2.4.1: status `CRASHED`, whose cost has to be a number: the worst value so far (at its own
   default, infinity, its forest cannot be fitted);
 * Nevergrad and BoTorch have no failed runs: the worst value so far. Nevergrad has several
@@ -86,7 +87,8 @@ class Optuna:
     def __init__(self, sampler: str, parameters: list[Parameter], seed: int, failed: str) -> None:
         optuna = import_module("optuna")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        make = getattr(optuna.samplers, sampler)
+        ours = sampler == "CopperlineSampler"
+        make = getattr(import_module("copperline") if ours else optuna.samplers, sampler)
         self._study = optuna.create_study(sampler=make(seed=seed))
         self._domains = {
             f"p{i}": optuna.distributions.IntDistribution(0, n - 1)
@@ -266,6 +268,7 @@ class Botorch:
 
 
 PACKAGES = {
+    "copperline-sampler": "optuna",
     "tpe": "optuna",
     "gpsampler": "optuna",
     "smac": "smac",
@@ -274,6 +277,7 @@ PACKAGES = {
     "botorch": "botorch",
 }
 OPTIONS = {
+    "copperline-sampler": {"failed": "fail"},
     "tpe": {"failed": "worst"},
     "gpsampler": {"failed": "worst"},
     "nevergrad": {"ordinal": "choice"},
@@ -286,6 +290,8 @@ def make(
     name: str, parameters: list[Parameter], seed: int, budget: int, options: dict[str, str]
 ) -> Search:
     """Return a new search of that name."""
+    if name == "copperline-sampler":
+        return Optuna("CopperlineSampler", parameters, seed, **options)
     if name == "tpe":
         return Optuna("TPESampler", parameters, seed, **options)
     if name == "gpsampler":

@@ -54,7 +54,7 @@ from assistant.core.errors import (
     SettingsError,
     StoreError,
 )
-from assistant.core.events import ExperimentFinished
+from assistant.core.events import Event, ExperimentFinished
 from assistant.core.experiment import Experiment
 from assistant.core.files import is_there
 from assistant.core.objective import Objective
@@ -231,13 +231,59 @@ def report(
 
 def import_bundle(
     file: Annotated[
-        Path, typer.Argument(help="A bundle made by copperline report --out FILE.zip.")
+        str,
+        typer.Argument(
+            help="A bundle made by copperline report --out FILE.zip, or the URL of a storage of "
+            "Optuna, such as sqlite:///study.db (needs copperline[optuna])."
+        ),
     ],
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
-    """Add the experiment of a bundle to the store, with every event as it was."""
-    name, events = read_bundle(file)
+    """Add the experiment of a bundle to the store, or each study of a storage of Optuna.
+
+    The events of a bundle are as they were.
+    """
+    if "://" in file:
+        return _import_studies(file, store, as_json)
+    name, events = read_bundle(Path(file))
+    _append(name, events, store)
+    if as_json:
+        print_json({"experiment": name, "events": len(events)})
+    else:
+        OUT.print(f"Imported {name}: {len(events)} events.", soft_wrap=True)
+    return 0
+
+
+def _import_studies(storage: str, store: Path | None, as_json: bool) -> int:
+    try:
+        from assistant.integrations.optuna_study import import_study, stored_studies
+    except ImportError as error:
+        raise SettingsError(f"to import from Optuna, {error}") from error
+    imported = [import_study(study) for study in stored_studies(storage)]
+    for study in imported:
+        _append(study.opened.experiment_id, study.events, store)
+    if as_json:
+        print_json(
+            [
+                {
+                    "experiment": study.opened.experiment_id,
+                    "runs": study.n_runs,
+                    "left_out": study.left_out,
+                }
+                for study in imported
+            ]
+        )
+        return 0
+    for study in imported:
+        words = f"Imported {study.opened.experiment_id}: {study.n_runs} runs"
+        if study.left_out:
+            words += f"; left out, without an end or all values: {study.left_out}"
+        OUT.print(f"{words}.", soft_wrap=True)
+    return 0
+
+
+def _append(name: str, events: Sequence[Event], store: Path | None) -> None:
     path = store_path(store)
     try:
         open_store(path).append(name, 0, events)
@@ -246,11 +292,6 @@ def import_bundle(
             f"the store '{path}' has an experiment '{name}' already; import it into another one "
             "(--store), or remove that one first (copperline delete --purge)"
         ) from error
-    if as_json:
-        print_json({"experiment": name, "events": len(events)})
-    else:
-        OUT.print(f"Imported {name}: {len(events)} events.", soft_wrap=True)
-    return 0
 
 
 def _groups(experiment: Experiment) -> tuple[GroupTable, ...]:
