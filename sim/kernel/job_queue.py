@@ -66,7 +66,7 @@ def _close_gaps(pool: Pool, k: int) -> None:
     here = pool.partitions[k]
     for slot in range(here.head & ~(BLOCK - 1), here.tail, BLOCK):
         block = pool.blocks[slot >> BLOCK_BITS]
-        block.procs, block.estimate_s = NOBODY, math.inf
+        block.procs, block.estimate_s, block.reserved_s = NOBODY, math.inf, math.inf
     target, look_from = here.head, here.look_from
     for slot in range(here.head, here.tail):
         if slot == here.look_from:

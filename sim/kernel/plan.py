@@ -6,6 +6,8 @@ slot `PartitionState.first_step` on. A job occupies its processors for its estim
 least 1 s.
 """
 
+import math
+
 from sim.kernel.jit import kernel
 from sim.kernel.policy_context import AHEAD, OPEN, PLANNED
 from sim.kernel.pool import Pool, sort_running
@@ -24,6 +26,7 @@ def plan_running(pool: Pool, k: int, now_s: float) -> None:
     """Rebuild the plan of partition k from known windows and running jobs' estimates."""
     here = pool.partitions[k]
     sort_running(pool, k)
+    here.first_step = here.plan_slot
     steps_s, steps_free = pool.steps_s, pool.steps_free
     free, last = here.free, here.first_step
     if here.n_windows > 0:
@@ -63,22 +66,23 @@ def _close(pool: Pool, k: int, now_s: float) -> None:
 
 
 @kernel
-def move_on(pool: Pool, k: int, now_s: float) -> None:
-    """Advance the start of a plan to now and merge steps of equal free processors."""
+def advance(pool: Pool, k: int, now_s: float) -> None:
+    """Advance the start of a plan to now by dropping the steps before it.
+
+    The plan moves back to its first slot when it has dropped as many steps as it has.
+    """
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
-    first, end = here.first_step, here.first_step + here.n_steps
-    i = first
-    while i + 1 < end and steps_s[i + 1] <= now_s:
-        i += 1
-    free, n = steps_free[i], 1
-    steps_s[first], steps_free[first] = now_s, free
-    for i in range(i + 1, end):  # noqa: B020 - from where the past ends
-        if steps_free[i] != free:
-            free = steps_free[i]
-            steps_s[first + n], steps_free[first + n] = steps_s[i], free
-            n += 1
-    here.n_steps = n
+    first, last = here.first_step, here.first_step + here.n_steps - 1
+    while first < last and (
+        steps_s[first + 1] <= now_s or steps_free[first + 1] == steps_free[first]
+    ):
+        first += 1
+    steps_s[first] = now_s
+    here.first_step, here.n_steps = first, last + 1 - first
+    if first - here.plan_slot > here.n_steps:
+        _slide(pool, first, last + 1, here.plan_slot - first)
+        here.first_step = here.plan_slot
 
 
 @kernel
@@ -113,37 +117,45 @@ def earliest(pool: Pool, k: int, procs: int, length_s: float) -> float:
 
 
 @kernel
-def earlier(
-    pool: Pool, k: int, procs: int, length_s: float, planned_at_s: float, before_s: float
+def first_fit(
+    pool: Pool, k: int, procs: int, length_s: float, from_s: float, before_s: float, until_s: float
 ) -> float:
-    """Return the first earlier start possible for a planned job, or its planned start.
+    """Return the first start of a job in a plan that is not before `from_s`, or infinity.
 
-    The processors that the job itself occupies count as free. An earlier start lies before
-    `before_s`.
+    It lies before `before_s`, and the job ends at `until_s` or earlier.
     """
     here = pool.partitions[k]
     steps_s, steps_free = pool.steps_s, pool.steps_free
-    start = i = here.first_step
-    end, behind_s = start + here.n_steps, planned_at_s + length_s
-    before_s = min(before_s, planned_at_s)
-    while start < end and steps_s[start] < before_s:
-        if i == end or (i > start and steps_s[i] >= steps_s[start] + length_s):
+    start, end = here.first_step, here.first_step + here.n_steps
+    if from_s > steps_s[start]:
+        start = step_at(pool, k, from_s)
+        if steps_s[start] < from_s:
+            start += 1
+    i = start
+    while start < end and steps_s[start] < before_s and steps_s[start] + length_s <= until_s:
+        behind_s = steps_s[start] + length_s
+        while i < end and steps_free[i] >= procs and steps_s[i] < behind_s:
+            i += 1
+        if i == end or steps_s[i] >= behind_s:
             return steps_s[start]
-        if steps_free[i] < procs and not planned_at_s <= steps_s[i] < behind_s:
-            start = i + 1
-        i += 1
-    return planned_at_s
+        while i < end and steps_free[i] < procs:
+            i += 1
+        start = i
+    return math.inf
 
 
 @kernel
-def most_free(pool: Pool, k: int, before_s: float) -> int:
-    """Return the maximum number of free processors in a plan before the time `before_s`."""
+def free_since(pool: Pool, k: int, procs: int, time_s: float) -> float:
+    """Return from when on so many processors are free until a time, or that time if they are not."""
     here = pool.partitions[k]
-    i, end, most = here.first_step, here.first_step + here.n_steps, 0
-    while i < end and pool.steps_s[i] < before_s:
-        most = max(most, pool.steps_free[i])
-        i += 1
-    return most
+    i = step_at(pool, k, time_s)
+    if pool.steps_s[i] == time_s:
+        i -= 1
+    since_s = time_s
+    while i >= here.first_step and pool.steps_free[i] >= procs:
+        since_s = pool.steps_s[i]
+        i -= 1
+    return since_s
 
 
 @kernel
@@ -182,3 +194,82 @@ def occupy(pool: Pool, k: int, start_s: float, end_s: float, procs: int) -> None
     first = _split(pool, k, start_s)
     for slot in range(first, _split(pool, k, end_s)):
         pool.steps_free[slot] -= procs
+
+
+@kernel
+def _slide(pool: Pool, low: int, high: int, by: int) -> None:
+    """Move the steps in the slots from `low` to before `high` by a number of slots."""
+    steps_s, steps_free = pool.steps_s, pool.steps_free
+    if by < 0:
+        for slot in range(low, high):
+            steps_s[slot + by] = steps_s[slot]
+            steps_free[slot + by] = steps_free[slot]
+    elif by > 0:
+        for slot in range(high - 1, low - 1, -1):
+            steps_s[slot + by] = steps_s[slot]
+            steps_free[slot + by] = steps_free[slot]
+
+
+@kernel
+def change(pool: Pool, k: int, start_s: float, end_s: float, procs: int) -> int:
+    """Do as `occupy` does, and merge steps of equal free processors at both ends.
+
+    Only the steps from the one end to the other move, and those on the shorter side if the number
+    of steps changes. Return the largest number of processors that are then free in the time span.
+    """
+    if end_s <= start_s:
+        return 0
+    here = pool.partitions[k]
+    steps_s, steps_free = pool.steps_s, pool.steps_free
+    first, end = here.first_step, here.first_step + here.n_steps
+    i = step_at(pool, k, start_s)
+    more_at_start, more_at_end = 0, 0
+    before = steps_free[i]
+    if steps_s[i] != start_s:
+        more_at_start = 1
+    elif i > first and before - procs == steps_free[i - 1]:
+        more_at_start = -1
+    most, after = before - procs, before
+    inner = i + 1
+    behind = inner
+    while behind < end and steps_s[behind] < end_s:
+        after = steps_free[behind]
+        steps_free[behind] = after - procs
+        most = max(most, after - procs)
+        behind += 1
+    if behind == end or steps_s[behind] != end_s:
+        more_at_end = 1
+    elif steps_free[behind] == after - procs:
+        more_at_end = -1
+    if more_at_start == 0:
+        steps_free[i] = before - procs
+    more = more_at_start + more_at_end
+    rest = behind + 1 if more_at_end < 0 else behind
+    kept = i if more_at_start < 0 else inner
+    if more == 0:
+        _slide(pool, inner, behind, more_at_start)
+        kept_by = 0
+    elif end - rest <= kept - first or first - more < here.plan_slot:
+        if more > 0:
+            _slide(pool, rest, end, more)
+            _slide(pool, inner, behind, more_at_start)
+        else:
+            _slide(pool, inner, behind, more_at_start)
+            _slide(pool, rest, end, more)
+        kept_by = 0
+    else:
+        if more > 0:
+            _slide(pool, first, kept, -more)
+            _slide(pool, inner, behind, -more_at_end)
+        else:
+            _slide(pool, inner, behind, -more_at_end)
+            _slide(pool, first, kept, -more)
+        kept_by = -more
+        here.first_step -= more
+    here.n_steps += more
+    if more_at_start > 0:
+        steps_s[kept + kept_by], steps_free[kept + kept_by] = start_s, before - procs
+    if more_at_end > 0:
+        slot = behind + more_at_start + kept_by
+        steps_s[slot], steps_free[slot] = end_s, after
+    return most

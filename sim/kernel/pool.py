@@ -32,6 +32,8 @@ BLOCK_BITS = 4  # Binary logarithm of the number of slots of a `QueueBlock`
 
 BLOCK = 1 << BLOCK_BITS
 
+MOST_GAINS = 64  # Rows of `PlanGain` for each partition
+
 NOBODY = 2**62  # Width of the narrowest job where no job waits: larger than every job
 
 
@@ -88,18 +90,20 @@ class PartitionState:
         keeps_plan: 1 if the rule reads the ended jobs in `Pool.ended`.
         n_ended: jobs listed there, from slot `first` on.
         first_step, n_steps: first slot and number of steps of its plan (`sim.kernel.plan`).
-        freed_s: latest time of processors that were given back to its plan since the last move of
-            jobs.
+        plan_slot: first slot that its plan may use.
+        freed_s, freed: latest time of processors that were given back to its plan since the last
+            move of jobs, and how many were free at most where they were given back.
+        n_gains, n_lows: how often processors were given back to its plan, and rows of `PlanGain`.
         wake_s: time of a decision without arrival or end; infinite is never.
         preempts: 1 if jobs may be killed for the first in the queue.
         n_windows: number of capacity windows.
     """
 
     __slots__ = (
-        "corrects", "extra", "first", "first_step", "free", "freed_s", "has_ended", "head",
-        "is_eager", "keeps_plan", "look_from", "n_ended", "n_listed", "n_queued", "n_sorted",
-        "n_steps", "n_windows", "narrowest", "preempts", "reserved_for", "shadow_s", "tail",
-        "wake_s",
+        "corrects", "extra", "first", "first_step", "free", "freed", "freed_s", "has_ended", "head",
+        "is_eager", "keeps_plan", "look_from", "n_ended", "n_gains", "n_listed", "n_lows",
+        "n_queued", "n_sorted", "n_steps", "n_windows", "narrowest", "plan_slot", "preempts",
+        "reserved_for", "shadow_s", "tail", "wake_s",
     )  # fmt: skip
     first: int
     free: int
@@ -120,18 +124,50 @@ class PartitionState:
     n_ended: int
     first_step: int
     n_steps: int
+    plan_slot: int
     freed_s: float
+    freed: int
+    n_gains: int
+    n_lows: int
     wake_s: float
     preempts: int
     n_windows: int
 
 
 class QueueBlock:
-    """Lower bounds of processors and estimates of the jobs in a block of queue slots."""
+    """Lower bounds of processors, estimates and reservations of the jobs in a block of slots."""
 
-    __slots__ = ("estimate_s", "procs")
+    __slots__ = ("estimate_s", "procs", "reserved_s")
     procs: int
     estimate_s: float
+    reserved_s: float
+
+
+class JobShape:
+    """What is known of all jobs of a partition with the same processors and estimate.
+
+    Attributes:
+        from_s: they fit into the plan at no time before this one, unless processors were given
+            back to the plan since then.
+        n_gains: value of `PartitionState.n_gains` for which this holds.
+    """
+
+    __slots__ = ("from_s", "n_gains")
+    from_s: float
+    n_gains: int
+
+
+class PlanGain:
+    """The earliest time from which processors were given back to a plan, since a certain gain.
+
+    Attributes:
+        number: number of the gain.
+        from_s: no later gain begins before this time; times rise from row to row.
+    """
+
+    __slots__ = ("from_s", "number")
+    number: int
+    from_s: float
 
 
 class Pool(NamedTuple):
@@ -154,6 +190,9 @@ class Pool(NamedTuple):
             them.
         steps_s, steps_free: float64 and int64, plans of a rule that plans: times at which the
             number of free processors changes, and the number from then on (`sim.kernel.plan`).
+        shapes, shape: rows of `JobShape`, and the row of each job: int64 [n]; none unless a rule
+            keeps its plan.
+        gains: `MOST_GAINS` rows of `PlanGain` for each partition; likewise.
         users, user: rows of `UserUsage`, and the row of the user of each job: int64 [n]; none if
             the order does not use them.
         terms: tiers, limits and windows.
@@ -171,6 +210,9 @@ class Pool(NamedTuple):
     ended: list[int]
     steps_s: list[float]
     steps_free: list[int]
+    shapes: Sequence[JobShape]
+    shape: list[int]
+    gains: Sequence[PlanGain]
     users: Sequence[UserUsage]
     user: list[int]
     terms: PoolTerms
@@ -214,27 +256,47 @@ def empty_pool(
     partitions["is_eager"], partitions["corrects"] = context.is_eager, context.corrects
     partitions["wake_s"] = np.inf
     blocks = rows(QueueBlock, int(last[-1]))
-    blocks["procs"], blocks["estimate_s"] = NOBODY, np.inf
+    blocks["procs"], blocks["estimate_s"], blocks["reserved_s"] = NOBODY, np.inf, np.inf
     queue: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     running: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     started: Any = np.empty(n_jobs, dtype=np.int64)
     n_sorted = len(queue) if context.is_ranked_anew else 0
     terms = no_terms() if context.terms is None else context.terms
-    spare = 4 + 2 * len(terms.windows)
+    spare = 8 + 2 * len(terms.windows)
     n_steps = 4 * len(queue) + spare * n_partitions if context.plans else 0
     if context.plans:
-        partitions["first_step"] = 4 * partitions["first"] + spare * np.arange(n_partitions)
+        partitions["plan_slot"] = 4 * partitions["first"] + spare * np.arange(n_partitions)
+        partitions["first_step"] = partitions["plan_slot"]
     partitions["keeps_plan"] = context.keeps_plan
-    n_ended = len(queue) if context.keeps_plan else 0
+    n_ended, n_gains = len(queue) if context.keeps_plan else 0, 0
+    shape, shapes = np.zeros(0, dtype=np.int64), rows(JobShape, 0)
+    if context.keeps_plan:
+        n_gains = MOST_GAINS * n_partitions
+        shape = _shapes(procs, estimate_s, partition)
+        shapes = rows(JobShape, n_jobs)
     return Pool(
         jobs, partitions, blocks, queue, running, started,  # type: ignore[arg-type]
         context.options, context.order_options,  # type: ignore[arg-type]
         np.empty(n_sorted, dtype=np.int64),  # type: ignore[arg-type]
         np.empty(n_ended, dtype=np.int64),  # type: ignore[arg-type]
         np.empty(n_steps), np.empty(n_steps, dtype=np.int64),  # type: ignore[arg-type]
+        shapes, shape, rows(PlanGain, n_gains),  # type: ignore[arg-type]
         *new_users(context.users),
         terms,
     )  # fmt: skip
+
+
+def _shapes(
+    procs: NDArray[np.int64], estimate_s: NDArray[np.float64], partition: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the same number for jobs of the same partition, processors and estimate."""
+    by_shape = np.lexsort((estimate_s, procs, partition))
+    is_other = np.zeros(len(procs), dtype=np.int64)
+    for column in (procs, estimate_s, partition):
+        is_other[1:] |= np.diff(column[by_shape]) != 0
+    shape = np.empty(len(procs), dtype=np.int64)
+    shape[by_shape] = np.cumsum(is_other)
+    return shape
 
 
 @kernel
@@ -268,6 +330,7 @@ def note(pool: Pool, slot: int) -> None:
         block = pool.blocks[slot >> BLOCK_BITS]
         block.procs = min(block.procs, pool.jobs[job].procs)
         block.estimate_s = min(block.estimate_s, pool.jobs[job].estimate_s)
+        block.reserved_s = min(block.reserved_s, pool.jobs[job].reserved_s)
 
 
 @kernel

@@ -107,8 +107,9 @@ def _close_up(pool: Pool, k: int) -> None:
     """Move the waiting jobs of partition k to its first slots, without gaps."""
     here, queue = pool.partitions[k], pool.queue
     slot, head, tail = here.first, here.head, here.tail
-    for block in range(here.first >> BLOCK_BITS, (tail + BLOCK - 1) >> BLOCK_BITS):
-        pool.blocks[block].procs, pool.blocks[block].estimate_s = NOBODY, math.inf
+    for number in range(here.first >> BLOCK_BITS, (tail + BLOCK - 1) >> BLOCK_BITS):
+        block = pool.blocks[number]
+        block.procs, block.estimate_s, block.reserved_s = NOBODY, math.inf, math.inf
     for other in range(head, tail):
         if queue[other] >= 0:
             queue[slot] = queue[other]
