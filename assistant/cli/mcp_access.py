@@ -139,7 +139,7 @@ def require(caller: McpCaller, role: McpRole, tool: str) -> None:
 
 def require_reason(why: str) -> str:
     """Return a reason on one line, or raise CallRefusedError if it is empty or too long."""
-    reason = clean_text(why, LONGEST_TEXT + 1).strip()
+    reason = clean_text(" ".join(why.split()), LONGEST_TEXT + 1)
     if not reason or len(reason) > LONGEST_TEXT:
         raise CallRefusedError(
             f"'why' must say in 1 to {LONGEST_TEXT} characters why the change is made; it is "
