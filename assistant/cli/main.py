@@ -118,6 +118,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "service:work",
         "Execute runs for a service, one at a time, until the worker is stopped.",
     ),
+    "mcp": (
+        "mcp:mcp",
+        "Offer the stored experiments as tools to a client of the Model Context Protocol.",
+    ),
     "backup": (
         "administration:backup",
         "Copy the store as it is at one moment, even while it is in use.",

@@ -398,6 +398,21 @@ class ExperimentUndeleted:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """Event: a program called a tool that changes something; the events of the change follow.
+
+    ``client`` is the name that the program gives itself, ``token`` the name of its access token
+    (empty for a program of this machine), ``why`` its reason.
+    """
+
+    at_s: float
+    tool: str
+    client: str
+    token: str
+    why: str
+
+
 RunEvent = (
     RunSubmitted
     | RunStarted
@@ -436,6 +451,7 @@ Event = (
     | ExperimentTagged
     | ExperimentDeleted
     | ExperimentUndeleted
+    | ToolCalled
 )
 
 
@@ -469,6 +485,7 @@ EVENT_TAGS: Mapping[str, type] = {
     "RunSubmitted": RunSubmitted,
     "SpaceChanged": SpaceChanged,
     "SteeringChanged": SteeringChanged,
+    "ToolCalled": ToolCalled,
     "WatchChanged": WarningPolicyChanged,
 }
 """Tag of each class of event in a stored log. A tag never changes, whatever its class is called."""

@@ -44,6 +44,7 @@ from assistant.core.events import (
     RunSubmitted,
     SpaceChanged,
     SteeringChanged,
+    ToolCalled,
     WarningAnswered,
     WarningIssued,
     WarningPolicyChanged,
@@ -278,6 +279,8 @@ class Experiment:
                 self.tags = tags
             case ExperimentDeleted() | ExperimentUndeleted():
                 self.is_deleted = isinstance(event, ExperimentDeleted)
+            case ToolCalled():
+                pass  # says who made the change that follows, and why
             case ExperimentOpened():
                 raise ExperimentError("an experiment is opened once")
         if isinstance(event, SETTING_EVENTS):

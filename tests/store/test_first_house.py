@@ -18,7 +18,13 @@ from assistant.core.events import EVENT_TAGS, Event
 
 FOLDER = Path(__file__).parent / "first_house"
 LINES = (FOLDER / "events.jsonl").read_text().splitlines()
-LATER = {"ExperimentDeleted", "ExperimentRenamed", "ExperimentTagged", "ExperimentUndeleted"}
+LATER = {
+    "ExperimentDeleted",
+    "ExperimentRenamed",
+    "ExperimentTagged",
+    "ExperimentUndeleted",
+    "ToolCalled",
+}
 FIRST = sorted(EVENT_TAGS.keys() - LATER)
 
 

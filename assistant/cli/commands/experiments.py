@@ -473,12 +473,15 @@ def _listed(path: Path, stored: Sequence[StoredExperiment]) -> list[ListedExperi
     """Return stored experiments with their present states."""
     opened, now_s = open_store(path, take_key=False), SystemClock().now_s()
     try:
-        return [_listed_one(opened, entry, now_s) for entry in stored]
+        return [listed_experiment(opened, entry, now_s) for entry in stored]
     finally:
         opened.close()
 
 
-def _listed_one(opened: StoreConnection, entry: StoredExperiment, now_s: float) -> ListedExperiment:
+def listed_experiment(
+    opened: StoreConnection, entry: StoredExperiment, now_s: float
+) -> ListedExperiment:
+    """Return a stored experiment with its state at ``now_s``; a damaged one without its events."""
     try:
         experiment = Experiment.replay(opened.load(entry.id))
     except (DamagedEventError, CodecError) as error:  # others are listed all the same
