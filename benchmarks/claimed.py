@@ -37,6 +37,7 @@ SHOWN = Command(
     "quick",
 )
 STARTED = Command("assistant.cli demo\nassistant.cli init\nassistant.cli sweep sweep.toml", "quick")
+EARLY = Command("benchmarks.early_stopping", packages=("optuna",))
 QUESTION = Command("benchmarks.default_question --data {data}", "quick")
 PRIORITIES = Command(
     "benchmarks.default_question --data {data} --preset slurm_priorities --log UniLu-Gaia-2014-1 "
@@ -217,6 +218,7 @@ CLAIMS: tuple[Claim, ...] = (
              r"wait of a run is off by at most ([\d.]+) %", SLURM, slurm_errors),
     Table(BENCH, "| log, parameters | current", SWEEPS),
     Table(BENCH, "| log | jobs | none", QUESTION),
+    Table("docs/howto/stop-runs.md", "| task | rule", EARLY, keys=2),
     Table(BENCH, "| log | none: in, out", PRIORITIES),
     Table(BENCH, "| log | lanes: in, out", BACKFILLED),
     Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),
