@@ -51,8 +51,8 @@ def _table(
     numbers, place, n_jobs = np.unique(group[counts], return_inverse=True, return_counts=True)
     if len(numbers) < 2:
         return None
-    before_s = np.bincount(place, current_s[counts])
-    after_s = np.bincount(place, best_s[counts])
+    before_s = np.bincount(place, current_s[counts]).astype(np.float64)
+    after_s = np.bincount(place, best_s[counts]).astype(np.float64)
     by_change = np.argsort(-np.abs(after_s - before_s), kind="stable")[:MOST_ROWS].tolist()
     rows = tuple(
         MeasureRow(

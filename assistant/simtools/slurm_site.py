@@ -322,7 +322,7 @@ def _policies(
     backfill, words, lost = _backfill(conf)
     sentences.append(words)
     tables: dict[str, Any] = {}
-    if asked.backfill is not None and backfill != "none":
+    if asked.backfill is not None and _has_backfilling(conf):
         backfill, lost = asked.backfill, _without_effect(conf.scheduler_parameters())
         planned, sentences[-1] = _planned(conf, backfill)
         options = {**options, **planned}
@@ -385,7 +385,7 @@ def _time_s(conf: SlurmConf, key: str) -> float | None:
 def _backfill(conf: SlurmConf) -> tuple[str, str, list[str]]:
     parameters = conf.scheduler_parameters()
     lost = _without_effect(parameters)
-    if conf.settings.get("schedulertype", "sched/backfill") != "sched/backfill":
+    if not _has_backfilling(conf):
         return "none", "Backfilling: none (SchedulerType).", lost
     if parameters.get(RESERVED, "0") == str(EASY_RESERVATIONS):
         return "easy", f"Backfilling: EASY ({RESERVED}={EASY_RESERVATIONS}).", lost
@@ -395,6 +395,10 @@ def _backfill(conf: SlurmConf) -> tuple[str, str, list[str]]:
         lost.insert(0, f"{', '.join(told)}: plans see all jobs, as far ahead as they request")
     words = "Backfilling: conservative, as every job that waits gets a reservation."
     return "conservative", words, lost
+
+
+def _has_backfilling(conf: SlurmConf) -> bool:
+    return conf.settings.get("schedulertype", "sched/backfill") == "sched/backfill"
 
 
 def _planned(conf: SlurmConf, rule: str) -> tuple[dict[str, float], str]:
