@@ -226,8 +226,8 @@ def test_the_role_that_steers_stays_within_its_budget(store: Path) -> None:
         await call(client, "suggest", n=4, kind="initial", why="a start")
         sentence = await refusal(client, "submit", number=1, why="all of them")
         assert sentence == (
-            "this session may submit 3 runs, 3 are left, and 4 were named; submit fewer, or ask "
-            "the person for a larger --budget"
+            "4 runs were named, and of the 3 that this session may submit 3 are left; submit "
+            "fewer, or ask the person for a larger --budget"
         )
         answer = await call(client, "submit", number=1, keep=[0, 1, 2], why="within the budget")
         assert answer["runs_left_for_this_session"] == 0
