@@ -117,8 +117,8 @@ class CallLimiter:
         left = self.left(token)
         if n > left:
             raise CallRefusedError(
-                f"this session may submit {self.budget or 0} runs, {max(left, 0)} are left, and "
-                f"{n} were named; submit fewer, or ask the person for a larger --budget"
+                f"{n} runs were named, and of the {self.budget or 0} that this session may submit "
+                f"{max(left, 0)} are left; submit fewer, or ask the person for a larger --budget"
             )
 
     def count_runs(self, token: str, n: int) -> None:

@@ -22,11 +22,20 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, Implementation, TextContent, TextResourceContents
 
 from assistant import Session, Sla, open_session
+from assistant.applications.lookup import Lookup
 from assistant.cli.main import run
 from assistant.cli.mcp_access import UNTRUSTED, CallLimiter, McpRole
 from assistant.cli.mcp_server import make_mcp_server, serve_http
 from assistant.cli.mcp_tools import McpTools
-from assistant.core.events import Event, ToolCalled
+from assistant.core.events import (
+    AutoSteeringChanged,
+    Event,
+    ExperimentFinished,
+    RunCompleted,
+    RunSubmitted,
+    ToolCalled,
+    WarningAnswered,
+)
 from assistant.core.run import RunOutput
 from assistant.executors.serial import SerialExecutor
 from assistant.service.api_tokens import ApiTokenStore, Role, token_store_path
@@ -166,6 +175,68 @@ def test_a_sweep_steered_by_mcp_has_the_event_log_of_a_script(
     assert calls[1].why == "the ends of the space"
 
 
+@pytest.mark.soak
+def test_a_sweep_steered_by_mcp_has_the_event_log_of_a_command(store: Path, tmp_path: Path) -> None:
+    table = tmp_path / "bowl.csv"
+    cells = [(x, y) for x in range(12) for y in range(12)]
+    rows = "".join(f"{x},{y},{(x - 7) ** 2 + (y - 4) ** 2}\n" for x, y in cells)
+    table.write_text(f"x,y,objective\n{rows}")
+    application = Lookup.read(table)
+    options = [
+        "--runs",
+        "32",
+        "--seed",
+        "3",
+        "--initial",
+        "4",
+        "--batch",
+        "4",
+        "--warnings",
+        "ignore",
+        "--strategy",
+        "copper",
+    ]
+    other = tmp_path / "command.db"
+    assert run(["sweep", "--table", str(table), *options, "--store", str(other)]) == 0
+    commanded = SqliteStore(other).load(SqliteStore(other).experiments()[0].id)
+    assert any(isinstance(event, WarningAnswered) for event in commanded)
+    open_session(
+        application, store=SqliteStore(store), sla=Sla(32), experiment_id="table", seed=3,
+        strategy="copper",
+    )  # fmt: skip
+
+    async def steps(client: Client) -> None:
+        kind = "initial"
+        while (await call(client, "describe_experiment"))["runs_left"]:
+            answer = await call(client, "suggest", n=4, kind=kind, why="the next four")
+            if answer["warning"] is not None:
+                answer = await call(client, "answer_warning", answer="ignored", why="go on")
+            await call(client, "submit", number=answer["latest_batch"]["number"], why="all four")
+            load_session(SqliteStore(store), "table").run_queued(SerialExecutor(application))
+            kind = "next"
+
+    drive(server(store, McpRole.STEERS, 32), steps)
+    assert told(SqliteStore(store).load("table")) == told(commanded)
+
+
+def told(events: tuple[Event, ...]) -> list[object]:
+    """Return what happened after the opening, without times; a person ends the sweep."""
+    lines: list[object] = []
+    for event in events[1:]:
+        match event:
+            case RunSubmitted():
+                lines.append((event.source, event.configuration, event.seed, event.reason))
+            case RunCompleted():
+                lines.append((event.run_id, event.outcome.value))
+            case WarningAnswered():
+                lines.append((event.number, event.answer, event.exploitation))
+            case ToolCalled() | ExperimentFinished() | AutoSteeringChanged():
+                continue
+            case _:
+                lines.append(type(event).__name__)
+    return lines
+
+
 def vars_of(event: Event) -> dict[str, Any]:
     fields = {name: getattr(event, name) for name in event.__dataclass_fields__}
     if "outcome" in fields:
@@ -226,8 +297,8 @@ def test_the_role_that_steers_stays_within_its_budget(store: Path) -> None:
         await call(client, "suggest", n=4, kind="initial", why="a start")
         sentence = await refusal(client, "submit", number=1, why="all of them")
         assert sentence == (
-            "this session may submit 3 runs, 3 are left, and 4 were named; submit fewer, or ask "
-            "the person for a larger --budget"
+            "4 runs were named, and of the 3 that this session may submit 3 are left; submit "
+            "fewer, or ask the person for a larger --budget"
         )
         answer = await call(client, "submit", number=1, keep=[0, 1, 2], why="within the budget")
         assert answer["runs_left_for_this_session"] == 0
@@ -339,10 +410,12 @@ def texts_of(value: Any) -> Iterator[str]:
 def serving(made: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Serve HTTP in a thread, and yield the address."""
     servers: list[uvicorn.Server] = []
+    runs = threading.Event()
     start = uvicorn.Server.run
 
     def noted(self: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
         servers.append(self)
+        runs.set()
         start(self, sockets)
 
     monkeypatch.setattr(uvicorn.Server, "run", noted)
@@ -358,8 +431,7 @@ def serving(made: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     try:
         yield urls[0]
     finally:
-        while not servers:
-            pass
+        assert runs.wait(30)
         servers[0].should_exit = True
         thread.join(30)
         assert not thread.is_alive()
