@@ -42,8 +42,9 @@ class CopperlineSampler(BaseSampler):
     """Sampler for a finite space: parameters get levels (`optuna_space`), never run twice.
 
     The first trial has the strategy's first choice for each parameter alone. A parameter that not
-    every trial has is drawn at random among its levels. A draw depends on the seed, the number of the trial and the trials so far, so several
-    processes may share a study. A trial whose combination runs elsewhere gets another one.
+    every trial has is drawn at random among its levels. A draw depends on the seed, the number of
+    the trial and the trials so far, so several processes may share a study. A trial whose
+    combination runs elsewhere gets another one.
 
     Args:
         seed: of all random choices, a whole number from 0 on; None draws one.
@@ -115,9 +116,7 @@ class CopperlineSampler(BaseSampler):
         maximise = study.direction is StudyDirection.MAXIMIZE
         values: dict[str, Any] = {}
         for attempt in range(TRIES):
-            others = [
-                one for one in study.get_trials(deepcopy=False) if one.number != trial.number
-            ]
+            others = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
             knowledge = space.knowledge(others, maximise=maximise)
             if values and space.configuration(values) not in knowledge.running:
                 break
