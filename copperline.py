@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from assistant import Run as CoreRun
     from assistant.analysis.effects import ParameterRange
+    from assistant.core.errors import StudyWarning
     from assistant.core.events import Fact
     from assistant.core.objective import Measure
     from assistant.core.sla import AutoSteering

@@ -17,7 +17,7 @@ PAST_ONE = "docs/explanation/past-one-machine.md"
 FLEETS, ANALYSTS = "docs/howto/gpu-fleet.md", "docs/howto/analysts.md"
 EFFECTS_PAGE, START_PAGE = "docs/howto/effects.md", "docs/howto/explain-a-start.md"
 LOG_TUTORIAL, TESTBED = "docs/tutorial/job-log.md", "docs/reference/applications.md"
-PAPER = "docs/explanation/paper.md"
+PAPER, OPTUNA = "docs/explanation/paper.md", "docs/howto/optuna.md"
 
 FIT = Command("benchmarks.aiops --part fit", "quick")
 FLEET = Command("assistant.cli sweep placement --runs 60 --json", "quick")
@@ -85,6 +85,11 @@ SEARCH_TABLES = Command(
     "hours",
     ("optuna", "smac", "botorch", "nevergrad"),
 )
+SAMPLER = Command(
+    "benchmarks.search --tables {data}/tables --methods grasp,copperline-sampler "
+    "--against copperline-sampler --budget 60 --seeds 0-29 --stop-at-optimum",
+    packages=("optuna",),
+)
 FORECAST = Command(
     "benchmarks.search --drawn 0-359 --methods grasp --seeds 0 --json drawn.json\n"
     "benchmarks.search --test-spaces 0-1 --fresh {folder}/fresh --methods grasp --seeds 0-1 "
@@ -125,6 +130,15 @@ def engine_speeds(figures: Figures) -> Sequence[float]:
         *(compiled / figures[f"{theta}: {one}, easy"] for one in ("plain SimPy", "interpreted")),
         *(figures[f"{log}: process over plain SimPy, easy"] for log in (theta, gaia)),
     )
+
+
+def sampler_cost(figures: Figures) -> Sequence[float]:
+    """Return the CPU seconds per suggestion in Optuna over those of the strategy alone."""
+    sampler, strategy = (
+        float(figures[f"measured, {method}: CPU s per suggestion"])
+        for method in ("copperline-sampler", "grasp")
+    )
+    return [sampler / strategy]
 
 
 def slurm_errors(figures: Figures) -> Sequence[float]:
@@ -223,6 +237,9 @@ CLAIMS: tuple[Claim, ...] = (
     Table(BENCH, "| log | lanes: in, out", BACKFILLED),
     Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),
     Table(BENCH, "| generated: runs of grasp", SEARCH),
+    Table(OPTUNA, "| measured: runs of copperline-sampler", SAMPLER),
+    Sentence(OPTUNA, r"takes at most ([\d.]+) times as long to choose", SAMPLER, sampler_cost,
+             "at most"),
     Sentence(BENCH, r"takes at most (\d+) times as long in", SUGGEST, BY_DIGITS, "at most"),
     Table(BENCH, "| F1, families left out", FORECAST),
     Table(BENCH, "| End, families left out", FORECAST),

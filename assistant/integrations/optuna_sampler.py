@@ -34,7 +34,7 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 N_LEVELS = 21
 REASON = "copperline:reason"
 """System attribute of a trial: why its values were proposed."""
-TRIES = 5  # Proposals until none equals that of a trial that runs elsewhere
+TRIES = 5  # Proposals until no other worker has chosen the same at that moment
 _LOGGER = optuna.logging.get_logger("optuna.copperline")  # shown as Optuna's own messages
 
 
@@ -42,8 +42,9 @@ class CopperlineSampler(BaseSampler):
     """Sampler for a finite space: parameters get levels (`optuna_space`), never run twice.
 
     The first trial has the strategy's first choice for each parameter alone. A parameter that not
-    every trial has is drawn at random among its levels. A draw depends on the seed, the number of the trial and the trials so far, so several
-    processes may share a study. A trial whose combination runs elsewhere gets another one.
+    every trial has is drawn at random among its levels. A draw depends on the seed, the number of
+    the trial and the trials so far, so several processes may share a study. A trial whose
+    combination runs elsewhere gets another one.
 
     Args:
         seed: of all random choices, a whole number from 0 on; None draws one.
@@ -115,23 +116,23 @@ class CopperlineSampler(BaseSampler):
         maximise = study.direction is StudyDirection.MAXIMIZE
         values: dict[str, Any] = {}
         for attempt in range(TRIES):
-            others = [
-                one for one in study.get_trials(deepcopy=False) if one.number != trial.number
-            ]
+            others = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
             knowledge = space.knowledge(others, maximise=maximise)
-            if values and space.configuration(values) not in knowledge.running:
+            if values and space.configuration(values) not in knowledge.taken:
                 break
-            chosen = self._strategy.suggest(1, knowledge, self._rng(trial.number, attempt))
-            if not chosen:
+            rng = self._rng(trial.number, attempt)
+            found = self._strategy.suggest(1 + 4 * attempt, knowledge, rng)
+            if not found:
                 self._say(
                     "every combination of levels has been run; trials from now on repeat some, "
                     "drawn at random",
                     "exhausted",
                 )
                 return self._drawn(trial.number, space)
-            values = space.values(chosen[0].configuration)
+            chosen = found[int(rng.integers(len(found)))]  # workers that met are to part
+            values = space.values(chosen.configuration)
             self._note(study, trial, PROPOSED, space.internal(values))
-            self._note(study, trial, REASON, chosen[0].reason)
+            self._note(study, trial, REASON, chosen.reason)
         return values
 
     def sample_independent(

@@ -189,9 +189,7 @@ class StudySpace:
             elif trial.state is TrialState.COMPLETE and abs(trial.values[0]) <= LIMIT:
                 quality = trial.values[0] if maximise else -trial.values[0]
                 violation = violation_of(trial)
-                observations.append(
-                    Observation(configuration, quality, violation == 0, violation)
-                )
+                observations.append(Observation(configuration, quality, violation == 0, violation))
             else:
                 failures.append(Failure(configuration, failure_of(trial)))
         worst = min(observations, key=rank_key, default=None)
@@ -199,10 +197,8 @@ class StudySpace:
             if worst is None:
                 failures.append(Failure(configuration, "pruned"))
             else:
-                violation = max(violation, worst.violation)
-                observations.append(
-                    Observation(configuration, worst.quality, violation == 0, violation)
-                )
+                total = max(violation, worst.violation)
+                observations.append(Observation(configuration, worst.quality, total == 0, total))
         sample = LearningSample.of(observations, failures)
         return Knowledge(
             self.space,

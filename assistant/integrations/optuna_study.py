@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -33,14 +33,15 @@ from assistant.core.events import (
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Constraint, Measure, Objective, SingleMeasure
 from assistant.core.ports import ExecutionResult
-from assistant.core.run import Run, RunState, random_stream
+from assistant.core.run import Run, RunState, Source, random_stream
 from assistant.core.sla import Sla, Steering, WarningPolicy
 from assistant.core.submission import assess_measures
 from assistant.core.version import version
 from assistant.integrations.optuna_sampler import N_LEVELS, REASON
-from assistant.integrations.optuna_space import LIMIT, StudySpace, failure_of, violation_of
+from assistant.integrations.optuna_space import StudySpace, failure_of, violation_of
 from assistant.presentation.text.forecast import ForecastSubject, forecast_sentences, headline
 from strategies import DEFAULT_STRATEGY, Configuration, Parameter
+from strategies.data.observation import LIMIT
 
 # isort: split
 import optuna
@@ -202,7 +203,9 @@ def warning_words(warning: MissWarning) -> str:
     """Return a warning with what to change, as one text."""
     lines = [f"{warning.heading}. {warning.text}"]
     lines += [
-        f"  - {proposal(change)}" for change in warning.alternatives if change.kind != "exploitation"
+        f"  - {proposal(change)}"
+        for change in warning.alternatives
+        if change.kind != "exploitation"  # which no sampler has
     ]
     return "\n".join(lines)
 
@@ -217,10 +220,12 @@ def export_study(experiment: Experiment, storage: str | BaseStorage | None = Non
     opened = experiment.opened
     if opened.objective.second is not None:
         raise SettingsError("an experiment with two objectives cannot be exported to Optuna")
-    direction = "maximize" if opened.objective.goal == "maximise" else "minimize"
+    is_max = opened.objective.goal == "maximise"
     try:
         study = optuna.create_study(
-            study_name=opened.experiment_id, storage=storage, direction=direction
+            study_name=opened.experiment_id,
+            storage=storage,
+            direction=StudyDirection.MAXIMIZE if is_max else StudyDirection.MINIMIZE,
         )
     except optuna.exceptions.DuplicatedStudyError as error:
         raise SettingsError(
@@ -250,7 +255,7 @@ def _opened(study: Study, space: StudySpace, sla: Sla) -> ExperimentOpened:
     name = "value"
     if study.metric_names:
         name = re.sub(r"\W", "_", study.metric_names[0], flags=re.ASCII)
-    bounds = ()
+    bounds: tuple[Constraint, ...] = ()
     if any(trial.constraints for trial in trials):
         bounds = (Constraint(SUMMED, at_most=0.0),)
     maximise = study.direction is StudyDirection.MAXIMIZE
@@ -286,7 +291,7 @@ def _events_of(
     start_s = _start_s(trial)
     end_s = max(start_s, _seconds(trial.datetime_complete, start_s))
     reason = str(trial.system_attrs.get(REASON) or f"trial {trial.number} of Optuna")
-    source = "replicate" if is_repeat else "suggested"
+    source: Source = "replicate" if is_repeat else "suggested"
     begun = (
         RunSubmitted(start_s, run_id, configuration, source, run_id, reason, None),
         RunStarted(start_s, run_id),
@@ -336,7 +341,7 @@ def _trial_of(
         RunState.FAILED: TrialState.FAIL,
         RunState.CANCELLED: TrialState.PRUNED,
     }
-    if run.state not in states or not run.is_charged and run.source != "imported":
+    if run.state not in states or (not run.is_charged and run.source != "imported"):
         return None
     outcome, objective = run.outcome, experiment.opened.objective
     constraints: dict[str, float] = {}

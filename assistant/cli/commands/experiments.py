@@ -264,16 +264,11 @@ def _import_studies(storage: str, store: Path | None, as_json: bool) -> int:
     for study in imported:
         _append(study.opened.experiment_id, study.events, store)
     if as_json:
-        print_json(
-            [
-                {
-                    "experiment": study.opened.experiment_id,
-                    "runs": study.n_runs,
-                    "left_out": study.left_out,
-                }
-                for study in imported
-            ]
-        )
+        rows = [
+            {"experiment": s.opened.experiment_id, "runs": s.n_runs, "left_out": s.left_out}
+            for s in imported
+        ]
+        print_json({"experiments": rows})
         return 0
     for study in imported:
         words = f"Imported {study.opened.experiment_id}: {study.n_runs} runs"
