@@ -257,6 +257,10 @@ CLAIMS: tuple[Claim, ...] = (
     Table(CLOUDS, "| bin of the lifetime, networks", NETWORKS),
     Table(CLOUDS, "| cores in use, networks", NETWORKS),
     Table(CLOUDS, "| first failure, networks", NETWORKS),
+    Sentence(CLOUDS, r"drawn at least ([\d,]+) tokens .*? together at least ([\d,]+) tokens",
+             NETWORKS,
+             named(*(f"speed, 2 layers of 200 units, {how} (tokens per CPU s)"
+                     for how in ("one trace", "256 traces"))), "at least"),
     Transcript(README, STARTED),
     Transcript(EFFECTS_PAGE, SHOWN),
     Table("docs/howto/backtest.md", "| log", BACKTEST),
