@@ -68,6 +68,7 @@ CLOUD = Command(
     "benchmarks.cloud --azure {data}/azure_v1 --part arrivals --part flavours --part lifetimes "
     "--part survival"
 )
+NETWORKS = Command("benchmarks.cloud_lstm --azure {data}/azure_v1", packages=("torch",))
 DEMAND = Command(
     "benchmarks.cloud --azure {data}/azure_v1 --part demand --generator naive --generator "
     "simple_batch --generator 'three_stage, tables' --generator 'three_stage, dimensions'"
@@ -276,12 +277,20 @@ CLAIMS: tuple[Claim, ...] = (
     Sentence(FLEETS, r"60 of (\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the "
              r"current configuration \((-[\d.]+) %\): (\d+) machines of 8 GPUs instead of (\d+)",
              FLEET, fleet_found),
-    Table(CLOUDS, "| next flavour", CLOUD),
-    Table(CLOUDS, "| bin of the lifetime", CLOUD),
+    Table(CLOUDS, "| next flavour |", CLOUD),
+    Table(CLOUDS, "| bin of the lifetime |", CLOUD),
     Table(CLOUDS, "| Survival-MSE", CLOUD),
     Table(CLOUDS, "| arrivals in 90 %", CLOUD),
-    Table(CLOUDS, "| cores in use", DEMAND),
-    Table(CLOUDS, "| first failure", PACKING, keys=2),
+    Table(CLOUDS, "| cores in use |", DEMAND),
+    Table(CLOUDS, "| first failure |", PACKING, keys=2),
+    Table(CLOUDS, "| next flavour, networks", NETWORKS),
+    Table(CLOUDS, "| bin of the lifetime, networks", NETWORKS),
+    Table(CLOUDS, "| cores in use, networks", NETWORKS),
+    Table(CLOUDS, "| first failure, networks", NETWORKS),
+    Sentence(CLOUDS, r"drawn at least ([\d,]+) tokens .*? together at least ([\d,]+) tokens",
+             NETWORKS,
+             named(*(f"speed, 2 layers of 200 units, {how} (tokens per CPU s)"
+                     for how in ("one trace", "256 traces"))), "at least"),
     Transcript(README, STARTED),
     Transcript(EFFECTS_PAGE, SHOWN),
     Table("docs/howto/backtest.md", "| log", BACKTEST),

@@ -12,6 +12,7 @@ resumes from a checkpoint beside FILE. Without ``--model`` nothing is kept. ``--
 to nothing, and without PyTorch draws the weights at random, to show that the rest runs.
 """
 
+import sys
 import time
 from dataclasses import replace
 from importlib.util import find_spec
@@ -94,7 +95,7 @@ def _trained(record: Record, chosen: Any, train: CloudTrace, dev: CloudTrace) ->
     if path is not None and path.exists() and "training" in record.body["steps"]:
         return load_model(path)
     checkpoint = None if path is None else path.with_suffix(".checkpoint")
-    watch = FitWatch(lambda words: print(words, flush=True), checkpoint)
+    watch = FitWatch(lambda words: print(words, file=sys.stderr, flush=True), checkpoint)
     plan = TrainingPlan(
         layers=2, units=chosen.units, epochs=chosen.flavour_epochs, rate=chosen.rate, decay=1e-6,
         sequence=chosen.sequence, minibatch=chosen.minibatch, patience=3, seed=SEED,

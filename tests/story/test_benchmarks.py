@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "slurm_fidelity": ("--run", "slurm_runs"),
     "slurm_tuned": (),
     "cloud": ("--azure", "azure_v1"),
+    "cloud_lstm": ("--azure", "azure_v1"),
     "cloud_packing": ("--azure", "azure_v1"),
     "search": ("--tables", "tables"),
     "suggest": (),
