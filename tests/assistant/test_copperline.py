@@ -258,7 +258,8 @@ def test_notebooks_show_escaped_tables(tmp_path: Path) -> None:
 def test_the_import_is_cheap() -> None:
     code = (
         "import sys; import copperline; print(sorted({m.split('.')[0] for m in sys.modules} &"
-        " {'numpy', 'pandas', 'pydantic', 'assistant', 'strategies', 'optuna'})); copperline.__version__"
+        " {'numpy', 'pandas', 'pydantic', 'optuna', 'assistant', 'strategies'}));"
+        " copperline.__version__"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -111,8 +111,9 @@ def test_workers_on_one_storage_get_different_combinations(tmp_path: Path) -> No
     space = {"x": IntDistribution(1, 3), "y": CategoricalDistribution(["a", "b"])}
     first = workers[0].ask(space)
     workers[0].tell(first, 1.0)
-    trials = [worker.ask() for worker in (*workers, *workers[:2])]  # none asks for a value yet
-    asked = [(t.suggest_int("x", 1, 3), t.suggest_categorical("y", ["a", "b"])) for t in trials]
+    trials = [worker.ask() for worker in (*workers, *workers[:2])]
+    xs = [trial.suggest_int("x", 1, 3) for trial in trials]  # all before any asks for y
+    asked = zip(xs, [trial.suggest_categorical("y", ["a", "b"]) for trial in trials], strict=True)
     assert len({*asked, tuple(first.params.values())}) == 6
     for worker in workers:
         worker._storage.remove_session()
