@@ -271,9 +271,9 @@ class EarlyStoppingSettings(StrictModel):
         "The measure that counts the steps of a run, such as `epoch`.", min_length=1
     )
     rule: StopRule = setting("Rule by which a run is hopeless.", "median")
-    first_step: float = setting("No run is stopped before it.", 1.0, gt=0)
-    factor: float = setting("Ratio of the steps at which `halving` looks.", 3.0, gt=1)
-    others: int = setting("Number of other runs that must have come as far.", 5, ge=1)
+    first_step: float = setting("No run is stopped before it.", 1.0, gt=0, le=1e9)
+    factor: float = setting("Ratio of the steps at which `halving` looks.", 3.0, gt=1, le=1e6)
+    others: int = setting("Number of other runs that must have come as far.", 5, ge=1, le=1_000_000)
 
     def build(self) -> EarlyStopping:
         """Return the settings as a value."""

@@ -54,6 +54,8 @@ def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> 
     written.get("sla", {}).pop("keep_going", None)  # these are later than the first house
     written.pop("position", None)
     assert written.pop("earlier", []) == []
+    assert written.pop("early_stopping", None) is None
+    assert written.pop("rule", None) is None
     warning = written.get("advice") or {}
     warning.pop("title", None)
     (warning.get("outlook") or {}).pop("end", None)
