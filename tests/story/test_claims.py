@@ -40,7 +40,7 @@ NO_MEASUREMENTS: dict[str, str] = {
     "docs/howto/effects.md": "10,000",
     "docs/howto/forecast.md": "10 30 70",
     "docs/howto/futures.md": "0.9 7 1,000",
-    "docs/howto/generate-workloads.md": "5",
+    "docs/howto/generate-workloads.md": "0.000001 0.005 5",
     "docs/explanation/security.md": "127.0",
     "docs/reference/stored-data.md": "2.625 0.625",
     "docs/howto/http-program.md": "0.1 3 5 30 60 127.0",
