@@ -41,8 +41,7 @@ EARLY = Command("benchmarks.early_stopping", packages=("optuna",))
 QUESTION = Command("benchmarks.default_question --data {data}", "quick")
 PRIORITIES = Command(
     "benchmarks.default_question --data {data} --preset slurm_priorities --log UniLu-Gaia-2014-1 "
-    "--log theta_2022 --log alea-hpc2n-subset",
-    "quick",
+    "--log theta_2022 --log alea-hpc2n-subset"
 )
 BACKFILLED = Command(
     "benchmarks.default_question --data {data} --preset slurm_backfill --jobs 20000 "
