@@ -639,14 +639,19 @@ def _select_rows(
     if rules.requested_missing != "drop":
         no_request = np.zeros(len(procs), dtype=np.bool_)
     dropped = (
-        ("never_ran", never_ran, "jobs never ran (run time -1 or 0)"),
-        ("procs_missing", no_procs, "jobs ran on an unknown number of processors"),
-        ("requested_missing", no_request, "jobs have no requested time"),
+        ("never_ran", never_ran, "never ran (run time -1 or 0)"),
+        ("procs_missing", no_procs, "ran on an unknown number of processors"),
+        ("requested_missing", no_request, "without a requested time"),
     )
     for rule, rows, reason in dropped:
         if rows.any():
-            notes.append(ReadingNote(rule, int(rows.sum()), f"{rows.sum()} {reason}; dropped."))
+            notes.append(ReadingNote(rule, int(rows.sum()), f"{_jobs(rows)} {reason}; dropped."))
     return ~(never_ran | no_procs | no_request)
+
+
+def _jobs(rows: Rows) -> str:
+    n_jobs = int(rows.sum())
+    return "1 job" if n_jobs == 1 else f"{n_jobs:,} jobs"
 
 
 def _notes_about_jobs(
@@ -673,7 +678,7 @@ def _notes_about_jobs(
     )
     for rule, rows, description in oddities:
         if rows.any():
-            yield ReadingNote(rule, int(rows.sum()), f"{rows.sum()} jobs: {description}.")
+            yield ReadingNote(rule, int(rows.sum()), f"{_jobs(rows)}: {description}.")
 
 
 def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> int | None:

@@ -218,8 +218,8 @@ def test_the_headline_is_the_range_with_its_interval() -> None:
         ("batch", 0.024, 0.0, 0.06), ("seed", None, None, None),
     ) == (
         "lr matters most: its levels differ by 0.452 (95 %: 0.41 to 0.49) in loss; dropout follows "
-        "with 0.3. Then opt 0.15, batch 0.024. Noise alone could make the range of batch. "
-        "Not known yet: seed."
+        "with 0.3. Then opt 0.15, batch 0.024. batch may not matter: chance alone could give as "
+        "much. Not known yet: seed."
     )  # fmt: skip
 
 

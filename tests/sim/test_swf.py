@@ -271,8 +271,8 @@ def test_what_the_rules_dropped_is_said_when_nothing_is_left(log) -> None:  # ty
     with pytest.raises(TraceError) as caught:
         read_swf(log(row(1), row(2)), rules)
     assert str(caught.value).endswith(
-        ": none of its 2 jobs is left: 2 jobs have no requested time; dropped. The requested time "
-        "was read from field 6."
+        ": none of its 2 jobs is left: 2 jobs without a requested time; dropped. The requested "
+        "time was read from field 6."
     )
 
 

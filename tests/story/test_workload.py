@@ -43,7 +43,7 @@ def test_it_tells_what_the_page_tells(described: Told, log: Path) -> None:
     for sentence in highlights(seen):
         assert f"  {sentence}\n" in out
     assert "  5 jobs by 2 users over 86,400 s (1 d 00 h)\n" in out
-    assert "note: 1 jobs: the run time exceeds the request" in out
+    assert "note: 1 job: the run time exceeds the request" in out
     told = json.loads(described("--json")[1])
     assert told["profile"] == json.loads(json.dumps(seen.to_dict()))
     assert told["profile"]["arrivals"]["counts"][0][9] == 2

@@ -205,7 +205,7 @@ def test_a_single_job_has_a_page(log: Path) -> None:
     boxes = [box.value for box in page.info]
     assert "There is one job only." in boxes
     assert "No requested times are known, so there is nothing to compare." in boxes
-    assert any("1 jobs never ran" in text.value for text in page.markdown)
+    assert any("1 job never ran" in text.value for text in page.markdown)
 
 
 def test_tuning_takes_the_log_and_its_rules_along(log: Path) -> None:

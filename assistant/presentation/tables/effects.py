@@ -125,7 +125,7 @@ def _ranking_sentence(report: EffectsReport) -> str:
         parts.append(f"{_listed(rivals)} may matter as much.")
     unclear = [entry.parameter for entry in followers if entry.low == 0]
     if unclear:
-        parts.append(f"Noise alone could make the range of {_listed(unclear)}.")
+        parts.append(f"{_listed(unclear)} may not matter: chance alone could give as much.")
     if report.lack_of_fit.p is not None and report.lack_of_fit.p < SIGNIFICANT:
         parts.append("Parameters interact, which widens these intervals: look at pairs.")
     if first.low is None:
