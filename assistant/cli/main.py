@@ -4,7 +4,7 @@ A command is imported when it is called: `--help` and `--version` import none.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -240,6 +240,25 @@ GROUPS: Mapping[str, str] = {
 """First line of the help of each group of commands."""
 
 
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Start": ("demo", "init", "from-slurm", "try"),
+    "Steer": ("sweep", "resume", "steer", "what-if", "queue", "suggest"),
+    "Results": ("forecast", "effects", "runs", "logs", "events", "report"),
+    "Stored experiments": (
+        "experiments",
+        "rename",
+        "tag",
+        "delete",
+        "import",
+        "backup",
+        "restore",
+    ),
+    "Browser and service": ("app", "serve", "work", "mcp", "token", "hooks", "doctor"),
+    "Simulator": ("simulate", "workload", "platform", "play", "tabulate", "agents"),
+}
+"""Commands and groups under the headings of `copperline --help`; each is in one."""
+
+
 class DeferredCommand(TyperCommand):
     """A command that shows its name and help line before its module is imported."""
 
@@ -267,12 +286,21 @@ class CommandGroup(TyperGroup):
         return command.load() if isinstance(command, DeferredCommand) else command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (of the base class)
-        """Write the names and help lines of the commands."""
-        limit = formatter.width - 6 - max(map(len, self.commands))
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, entry.get_short_help_str(limit)) for name, entry in self.commands.items()]
-            )
+        """Write the names and help lines of the commands, under their headings."""
+        widest = max(map(len, self.commands))
+        limit = formatter.width - 6 - widest
+        for heading, names in self.sections().items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name.ljust(widest), self.commands[name].get_short_help_str(limit))
+                        for name in names
+                    ]
+                )
+
+    def sections(self) -> Mapping[str, Collection[str]]:
+        """Return the names of the commands by heading."""
+        return {"Commands": self.commands}
 
 
 class RootGroup(CommandGroup):
@@ -284,6 +312,10 @@ class RootGroup(CommandGroup):
             *group, name = path.split()
             parent = self._group(*group) if group else self
             parent.add_command(DeferredCommand(name, target, line), name)
+
+    def sections(self) -> Mapping[str, Collection[str]]:
+        """Return the names of the commands by heading."""
+        return SECTIONS
 
     def _group(self, name: str) -> Any:
         if name not in self.commands:

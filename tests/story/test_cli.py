@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assistant.cli.main import COMMANDS, SECTIONS
 from assistant.service.store_lock import StoreLock
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -45,6 +46,11 @@ def log(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.swf"
     path.write_text(LOG)
     return path
+
+
+def test_the_help_shows_every_command_under_one_heading() -> None:
+    shown = [name for names in SECTIONS.values() for name in names]
+    assert sorted(shown) == sorted({path.split()[0] for path in COMMANDS})
 
 
 def test_the_demo_shows_a_gain_and_a_warning_and_says_what_next(cli: Cli, tmp_path: Path) -> None:
