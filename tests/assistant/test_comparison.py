@@ -49,7 +49,7 @@ def live(session: Session) -> str:
 
 def test_of_two_allowed_values_the_change_is_said_with_both() -> None:
     assert said(measured({"height": 0.48}, {"height": 0.30})) == (
-        "the best found is 37.5 % lower than the current configuration (0.48 -> 0.3)",
+        "the best found lowers height by 37.5 %, from the current 0.48 to 0.3",
         "37.5 % lower than current",
     )
     assert said(measured({"height": 4.0}, {"height": 5.0}, goal="maximise"))[1] == (
@@ -127,6 +127,9 @@ def test_a_worse_result_is_called_worse() -> None:
     assert current is not None
     assert other is not None
     comparison = compare(objective, other, current, "run 2")
+    assert comparison.text == (
+        "run 2 raises height by 25 %, from the current 4 to 5, which is worse"
+    )
     assert comparison.short == "25 % higher than current (worse)"
     assert comparison.share == -0.25
 
@@ -146,9 +149,9 @@ def test_terminal_report_list_and_json_say_the_same() -> None:
     session = measured({"height": 7.0}, {"height": 2.0})
     experiment, data = session.experiment, collect(session.experiment)
     text, short = said(session)
-    words = text.removeprefix("the best found is ")
-    assert words == "71.4 % lower than the current configuration (7 -> 2)"
-    assert data.answer.headline == f"Run 2 is {words}."
+    words = text.removeprefix("the best found ")
+    assert words == "lowers height by 71.4 %, from the current 7 to 2"
+    assert data.answer.headline == f"Run 2 {words}."
     assert summary(experiment, data, None)["comparison"] == text
     assert data.measures[0].change == "71.4 % lower"
     assert short in live(session)

@@ -162,7 +162,7 @@ def test_today_is_compared_by_the_mean_of_its_runs_too() -> None:
     data = collect(session.experiment)
     assert data.baseline_value == 6.0
     assert data.answer.improvement == 0.5
-    assert data.answer.headline == ("Run 3 is 50 % lower than the current configuration (6 -> 3).")
+    assert data.answer.headline == "Run 3 lowers height by 50 %, from the current 6 to 3."
 
 
 def test_a_configuration_is_feasible_if_all_its_runs_are() -> None:

@@ -145,7 +145,7 @@ def test_the_markdown_says_what_the_page_says_and_has_its_charts(
 ) -> None:
     written = write_form(content, tmp_path / "r.md")
     text = written.read_text()
-    assert "85.7 % lower than the current configuration" in text
+    assert "by 85.7 %, from the current 7 to 1" in text
     assert r"x at 2 \| \<y> at 0" in text  # foreign text neither ends a cell nor is HTML
     charts = sorted((tmp_path / "r-charts").glob("*.svg"))
     assert "best-so-far" in [chart.stem for chart in charts]

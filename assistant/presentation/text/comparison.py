@@ -17,8 +17,8 @@ class Comparison:
     """The comparison of a result with that of the current configuration.
 
     Args:
-        text: clause that names both, such as "run 3 is 38 % lower than the current configuration
-            (0.48 -> 0.30)".
+        text: clause that names both, such as "run 3 lowers loss by 37.5 %, from the current 0.48
+            to 0.3".
         short: the same for a tile or a table cell.
         is_better: None if the two are equal.
         share: change of the value as a share of the current one, positive if better; None where
@@ -96,19 +96,21 @@ def _measured(value: Measure, name: str) -> str:
 
 
 def _compare_values(objective: Objective, new: Outcome, current: Outcome, name: str) -> Comparison:
-    values = f"({_brief(current.value, '')} -> {_brief(new.value, objective.unit)})"
     if new.quality == current.quality:
         value = _brief(new.value, objective.unit)
         text = f"{name} gives the same as the current configuration ({value})"
         return Comparison(text, "same as current", None, 0.0)
     is_better = new.quality > current.quality
     change = change_words(new.value, current.value, objective.unit)
+    amount, direction = change.rsplit(maxsplit=1)
+    verb = "lowers" if direction == "lower" else "raises"
+    values = f"from the current {_brief(current.value, '')} to {_brief(new.value, objective.unit)}"
     worse = "" if is_better else ", which is worse"
     share = None
     if current.value > 0 and new.value >= 0:
         share = abs(new.value - current.value) / current.value * (1 if is_better else -1)
     return Comparison(
-        f"{name} is {change} than the current configuration {values}{worse}",
+        f"{name} {verb} {objective.wrapper} by {amount}, {values}{worse}",
         f"{change} than current{worse.replace(', which is worse', ' (worse)')}",
         is_better,
         share,
