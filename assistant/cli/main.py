@@ -259,6 +259,25 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
 """Commands and groups under the headings of `copperline --help`; each is in one."""
 
 
+class SectionedCommand(TyperCommand):
+    """A command whose help shows the options with a heading of theirs under it, others last."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options of the command."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            is_option = parameter.param_type_name == "option"
+            heading = getattr(parameter, "rich_help_panel", None) or "Options"
+            row = parameter.get_help_record(ctx)
+            if row is not None:
+                sections.setdefault(heading if is_option else "Arguments", []).append(row)
+        for heading in sorted(
+            sections, key=lambda heading: {"Arguments": -1, "Options": 1}.get(heading, 0)
+        ):
+            with formatter.section(heading):
+                formatter.write_dl(sections[heading])
+
+
 class DeferredCommand(TyperCommand):
     """A command that shows its name and help line before its module is imported."""
 
@@ -273,7 +292,7 @@ class DeferredCommand(TyperCommand):
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
         )
         commands = import_module(f"assistant.cli.commands.{module}")
-        app.command(self.name)(getattr(commands, function))
+        app.command(self.name, cls=SectionedCommand)(getattr(commands, function))
         return typer.main.get_command(app)
 
 

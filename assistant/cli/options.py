@@ -187,6 +187,7 @@ def setting_options(
                 continue
             for name in names:
                 info = OPTIONS[name].info(name, is_change=is_change)
+                info.rich_help_panel = _HEADINGS.get(name)
                 annotated: Any = Annotated
                 annotation = annotated[OPTIONS[name].form_of() | None, info]
                 parameters[name] = inspect.Parameter(
@@ -479,6 +480,21 @@ SLA_OPTIONS = (
     "runs", "deadline", "goal", "at_goal", "keep_going", "run_limit", "cost_limit",
     "cost_per_hour", "cost_resources", "cost_measure", "cost_unit",
 )  # fmt: skip
+
+_HEADINGS: Mapping[str, str] = {
+    name: heading
+    for heading, names in {
+        "What to tune": (*APPLICATION_OPTIONS, "also"),
+        "Budget and goal": SLA_OPTIONS,
+        "Search": (
+            "initial", "batch", "strategy", "option", "seed", "exploitation", "warnings",
+            "results", "learn_from", "replicates",
+        ),
+        "Execution": ("workers", "executor", "cores", "memory"),
+        "Notices": ("on_warning", "on_finish", "on_failure", "hook_timeout"),
+    }.items()
+    for name in names
+}  # fmt: skip
 
 Include = Annotated[
     list[str] | None,
