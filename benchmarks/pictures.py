@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOOKS = ("light", "dark")
 WIDE, MIDDLE, NARROW, HIGH, HIGHEST = 1400, 800, 390, 900, 9_000
 """Pixels of a window."""
-QUICK = ("just-begun", "own-program")
+QUICK = ("own-program",)
 THREE_WIDTHS = ("just-begun", "middle", "warned", "own-program", "finished")
 """States of which every page is taken at three widths: wide, middle and narrow."""
 _FADED_MS = 700  # charts fade in, and nothing tells when they have

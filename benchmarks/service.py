@@ -182,7 +182,7 @@ def restart(folder: Path, n_runs: int) -> dict[str, float]:
 def measure_store(options: argparse.Namespace, record: Record, folder: Path) -> None:
     """Measure the queue on its file; print the tables."""
     n_runs, n_long, n_claims, optuna_s = (
-        (2_000, 2_000, 100, 1.0) if options.quick else (20_000, 100_000, 1_000, 10.0)
+        (300, 600, 60, 0.3) if options.quick else (20_000, 100_000, 1_000, 10.0)
     )
     rows = []
     for durability in DURABILITIES:

@@ -354,7 +354,7 @@ PEERS = {
 
 def measure_big(options: argparse.Namespace, record: Record, folder: Path) -> None:
     """Measure one experiment with very many runs; print the tables."""
-    n_runs, n_viewers, watch_s = (2_000, 20, 4.0) if options.quick else (100_000, VIEWERS, 30.0)
+    n_runs, n_viewers, watch_s = (500, 10, 2.0) if options.quick else (100_000, VIEWERS, 30.0)
     path = folder / "big.db"
 
     def made() -> dict[str, Any]:

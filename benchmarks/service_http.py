@@ -277,7 +277,7 @@ def restart(folder: Path, make: Make, n_runs: int) -> dict[str, float | None]:
 
 def measure_http(options: argparse.Namespace, record: Record, folder: Path, make: Make) -> None:
     """Measure the queue over HTTP; print the tables."""
-    n_runs, n_long, n_claims = (400, 2_000, 50) if options.quick else (4_000, 100_000, 500)
+    n_runs, n_long, n_claims = (80, 600, 40) if options.quick else (4_000, 100_000, 500)
     rows = []
     for n in WORKERS:
         found = record.step(f"http, {n} workers", lambda n=n: throughput(folder, make, n_runs, n))

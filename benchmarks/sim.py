@@ -10,7 +10,7 @@
   without kept results, reading the log excluded;
 * whole: the whole log once, with measures, in a process of its own, with its peak memory;
 * cold: the first answer in a new process with an empty code cache, and with a full one
-  (``--quick``: for the first log only, since it compiles everything anew).
+  (not with ``--quick``, since it compiles everything anew).
 
 The schedules of our engines and of the plain ones must be equal, or the benchmark stops; AccaSim's
 FIFO must agree in its mean wait. AccaSim's backfilling is not EASY (see `benchmarks.peers`), so
@@ -263,7 +263,7 @@ def measure(path: Path, parts: list[str], options: argparse.Namespace, record: R
         for key in ("n_jobs", "with_measures_cpu_s", "peak_mb"):
             record.figure(f"{name}, whole: {key}", told[key])
     if "cold" in parts:
-        told = record.step(f"{name}: cold", lambda: cold(path, 300 if quick else options.first))
+        told = record.step(f"{name}: cold", lambda: cold(path, options.first))
         for state in ("cold", "warm"):
             for key in ("answer_wall_s", "from_start_wall_s"):
                 record.figure(f"{name}, {state}: {key}", told[state][key])
@@ -331,9 +331,8 @@ def main() -> None:
     options.accasim = accasim.is_installed() and not options.quick
     record = Record("sim", options, [])
     parts = options.part or list(PARTS)
-    for number, path in enumerate(chosen):
-        measure(path, [p for p in parts if p != "cold" or number == 0 or not options.quick],
-                options, record)  # fmt: skip
+    for path in chosen:
+        measure(path, [p for p in parts if p != "cold" or not options.quick], options, record)
     record.write()
     print_tables(record)
     if not options.accasim and not options.quick:

@@ -225,7 +225,7 @@ def live(opened: Callable[[], Any], server: Served, prepared: Prepared, for_s: f
             screens.append(page)
         if n == 1:
             steer(screens[0], server, prepared)
-        screens[0].wait_for_timeout(5_000)  # the first drawing is no refresh
+        screens[0].wait_for_timeout(1_000 * min(5.0, for_s))  # the first drawing is no refresh
         found[str(n)] = cpu_share(server, for_s)
     for page in screens:
         page.context.close()
@@ -328,7 +328,7 @@ def main() -> None:
     )
     chosen = options.parse_args()
     if chosen.quick:
-        chosen.repeats, chosen.seconds, chosen.minutes = 1, 4.0, 0.1
+        chosen.repeats, chosen.seconds, chosen.minutes = 1, 1.0, 0.05
     record = Record("ui", chosen, [1, 2, 3], free=("part",))
     random.seed(0)
     parts = set(chosen.part or PARTS)

@@ -19,7 +19,7 @@ from assistant.store.event_store import SqliteStore
 
 pytestmark = pytest.mark.slow
 
-N_KILLS = 50
+N_KILLS = 25
 N_WHOLE = 10
 """So many of the killed are started as people do; the rest are forked from one that has imported
 everything, for the imports take longer than the sweep."""
@@ -100,7 +100,7 @@ def final_state(experiment: Experiment) -> list[object]:
 
 
 @pytest.mark.soak
-def test_nothing_is_lost_at_fifty_random_moments(
+def test_nothing_is_lost_at_many_random_moments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -89,7 +89,7 @@ def test_some_refused_statements(folder: Path, text: str, times: int) -> None:
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("text", SAYINGS)
 def test_every_refused_statement(folder: Path, text: str, times: int) -> None:
-    n = gone_on(folder, range(0, 1000, 1), text, times)
+    n = gone_on(folder, range(0, 1000, times), text, times)
     print(f"{n} statements refused: {text}, {times} in a row")  # noqa: T201
 
 
