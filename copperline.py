@@ -404,6 +404,7 @@ class Study:
     def __init__(self, session: Session, steering: AutoSteering, resources: ExitStack) -> None:
         self.session = session
         self._steering = steering
+        self._resources = resources
         self._finalizer = weakref.finalize(self, resources.close)
         self._view: LiveView | None = None
 
@@ -617,6 +618,22 @@ class Study:
 
         return export_study(self.session.experiment, storage)
 
+    def log_to_mlflow(self, tracking_uri: str | None = None, experiment: str | None = None) -> None:
+        """Write all runs to MLflow, those until now and those to come; `close` waits for the last.
+
+        Args:
+            tracking_uri: server or database, such as ``sqlite:///mlflow.db``; None for the
+                variable ``MLFLOW_TRACKING_URI``, or MLflow's default.
+            experiment: experiment of MLflow; None for the name of the study.
+
+        Raises:
+            SettingsError: MLflow cannot be reached, or refuses the experiment.
+        """
+        from assistant.integrations.mlflow_log import MlflowLog
+
+        log = MlflowLog(self.session, tracking_uri, experiment, say=_warn_of)
+        self._resources.callback(log.close)
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one HTML file that needs no network, and return its path."""
         from assistant.presentation.report.data import collect
@@ -713,6 +730,12 @@ def _warn(warning: MissWarning) -> None:
     from assistant.core.errors import StudyWarning
 
     warnings.warn(f"{warning.heading}. {warning.text}", StudyWarning, stacklevel=6)
+
+
+def _warn_of(sentence: str) -> None:
+    from assistant.core.errors import StudyWarning
+
+    warnings.warn(sentence, StudyWarning, stacklevel=2)
 
 
 def _preset(
