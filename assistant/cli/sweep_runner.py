@@ -254,12 +254,8 @@ def check_mlflow(address: str | None, *, is_external: bool) -> None:
             "the command line writes no sweep with an external client to MLflow; write it from "
             "Python with copperline.load_study and log_to_mlflow"
         )
-    try:
-        from assistant.integrations.mlflow_log import check_server
-    except ImportError as error:
-        raise SettingsError(
-            f"--mlflow needs a package: {error}; pip install 'copperline[mlflow]'"
-        ) from error
+    from assistant.integrations.mlflow_log import check_server
+
     check_server(address)
 
 

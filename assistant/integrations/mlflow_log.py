@@ -26,10 +26,15 @@ from assistant.presentation.report.html import write_report
 from assistant.presentation.tables.runs import run_rows, write_runs_csv
 
 # isort: split
-from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
-from mlflow.entities import Run as MlflowRun
-from mlflow.exceptions import MlflowException
+try:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, RunTag
+    from mlflow.entities import Run as MlflowRun
+    from mlflow.exceptions import MlflowException
+except ImportError as error:
+    raise SettingsError(
+        f"to write to MLflow, {error}; install what it needs: pip install 'copperline[mlflow]'"
+    ) from error
 
 if TYPE_CHECKING:
     from assistant.session.session import Session

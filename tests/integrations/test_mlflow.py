@@ -1,5 +1,6 @@
 """Experiments in MLflow: the real package, on its store of files."""
 
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +182,14 @@ def test_a_sweep_of_the_command_line_and_its_resumption_are_one_sweep(
     assert again.info.status == "FINISHED"
     assert sorted(runs) == [1, 2, 3, 4, 5, 6]
     assert again.data.metrics == {"best": 1.0}
+
+
+def test_without_the_package_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    monkeypatch.delitem(sys.modules, "assistant.integrations.mlflow_log", raising=False)
+    study = cl.study(SPACE, minimise="loss", runs=4)
+    with pytest.raises(SettingsError, match=r"pip install 'copperline\[mlflow\]'"):
+        study.log_to_mlflow()
 
 
 @pytest.mark.soak  # the tables of a new database take seconds
