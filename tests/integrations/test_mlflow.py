@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,13 @@ SPACE = {"lr": [0.1, 0.03, 0.01], "layers": range(1, 5)}
 
 
 @pytest.fixture
-def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A store of files; the report is a word, because drawing takes seconds, but for the page."""
+    if "page" not in request.node.name:
+        monkeypatch.setattr(
+            "assistant.integrations.mlflow_log.write_report",
+            lambda data, path: path.write_text(data.name),
+        )
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.chdir(tmp_path)
@@ -83,11 +88,7 @@ def test_every_run_is_nested_with_params_metrics_times_and_status(uri: str) -> N
     assert names == ["report.html", "runs.csv"]
 
 
-def test_it_is_live_and_a_later_call_adds_what_is_missing(
-    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_charts = lambda data, path: path.write_text(data.name)  # noqa: E731 - drawing is slow
-    monkeypatch.setattr("assistant.integrations.mlflow_log.write_report", without_charts)
+def test_it_is_live_and_a_later_call_adds_what_is_missing(uri: str, tmp_path: Path) -> None:
     store = tmp_path / "a.db"
     with cl.study(SPACE, minimise="loss", runs=5, name="net", store=store) as study:
         study.tell(study.ask(), 1.0)  # before anybody logs
@@ -201,3 +202,5 @@ def test_the_page_writes_to_a_database(uri: str, repository: Path, tmp_path: Pat
     assert sweep.info.status == "FINISHED"
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     assert len(runs) == 12
+    folder = Path(sweep.info.artifact_uri.removeprefix("file://"))
+    assert "Copperline sweep report" in (folder / "report.html").read_text()
