@@ -522,7 +522,9 @@ class Study:
         return self.best
 
     def include(
-        self, configurations: pd.DataFrame | Iterable[Mapping[str, Level]], reason: str = ""
+        self,
+        configurations: pd.DataFrame | Mapping[str, Level] | Iterable[Mapping[str, Level]],
+        reason: str = "",
     ) -> tuple[Run, ...]:
         """Queue configurations of your choice before all others, and return their runs.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakMethod
 
 from assistant.core.errors import SettingsError, StudyWarning
 
@@ -17,11 +18,11 @@ class LiveView:
     """An output of a notebook that shows HTML.
 
     Args:
-        html: returns the HTML to show now.
+        html: method that returns the HTML to show now; its object is not kept alive.
     """
 
     def __init__(self, html: Callable[[], str]) -> None:
-        self._html = html
+        self._html = WeakMethod(html)
         self._handle: Any = None
 
     def show(self) -> None:
@@ -37,19 +38,22 @@ class LiveView:
             raise SettingsError(
                 "watch() is for a notebook, and this is none; in a script, print(study)"
             )
-        self._handle = display(HTML(self._html()), display_id=True)
+        html = self._html()
+        if html is not None:
+            self._handle = display(HTML(html()), display_id=True)
 
     def redraw(self, *_changed: object) -> None:
         """Replace what the output shows; if that fails, warn and leave it as it is.
 
         It is a listener of a session, so what changed is ignored.
         """
-        if self._handle is None:
+        html = self._html()
+        if self._handle is None or html is None:
             return
         try:
             from IPython.display import HTML
 
-            self._handle.update(HTML(self._html()))
+            self._handle.update(HTML(html()))
         except Exception as error:
             self._handle = None  # a view never ends a study
             warnings.warn(

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import copperline as cl
+from assistant import Sla
 from assistant.cli.main import run as command
 
 SPACE = {"lr": [0.1, 0.01, 0.001], "layers": range(1, 9), "batch": (16, 32, 64)}
@@ -295,6 +297,9 @@ def test_included_rows_run_next_and_what_has_a_run_is_left_out() -> None:
         study.tell(asked, 0.5)
     with pytest.raises(cl.AssistantError, match="4 configurations are new and 0 runs are left"):
         study.include({"run": x, "mode": m} for x in range(8) for m in "ab")
+    study.session.change_budget(Sla(max_runs=20))
+    one = {"run": 0, "mode": "a"}
+    assert len(study.include(one)) + sum(p == (0, "a") for p in waiting) == 1
     n_runs = len(study.session.experiment.runs)
     for wrong in ([*new, {"run": 9, "mode": "a"}], [{"mode": "a"}], frame[["mode"]]):
         with pytest.raises(cl.StrategyError):
@@ -344,6 +349,9 @@ def test_a_view_is_redrawn_moves_and_never_ends_a_study(monkeypatch: pytest.Monk
         study.tell(study.ask(), 1.0)
     study.tell(study.ask(), 1.0)
     assert study.to_pandas()["loss"].count() == 4
+    gone = weakref.ref(study)
+    del study
+    assert gone() is None  # a view keeps no store open
 
 
 def test_the_import_is_cheap() -> None:

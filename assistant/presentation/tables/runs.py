@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
@@ -56,19 +56,23 @@ def run_rows(experiment: Experiment) -> tuple[RunRow, ...]:
 
 
 def configuration_rows(
-    rows: "pd.DataFrame | Iterable[Mapping[str, Level]]", space: ParameterSpace
+    rows: "pd.DataFrame | Mapping[str, Level] | Iterable[Mapping[str, Level]]",
+    space: ParameterSpace,
 ) -> tuple[Mapping[str, Level], ...]:
     """Return the values of the parameters of each row, by name.
 
     Args:
         rows: a data frame with a column per parameter, such as that of `run_rows`, or mappings of
-            parameter values.
+            parameter values; a mapping alone is one row.
         space: space with the parameters; what other columns hold is ignored.
     """
-    if not hasattr(rows, "to_dict"):
-        return tuple(rows)  # mappings: the space checks their names
+    if isinstance(rows, Mapping):
+        return (rows,)
+    table: Any = rows
+    if not hasattr(table, "to_dict"):
+        return tuple(table)  # mappings: the space checks their names
     found = []
-    for row in rows.to_dict("records"):
+    for row in table.to_dict("records"):
         of = {name: row.get(f"parameter.{name}", row.get(name)) for name in space.names}
         found.append({name: value for name, value in of.items() if value is not None})
     return tuple(found)
