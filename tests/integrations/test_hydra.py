@@ -77,7 +77,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
             configurations.append(dict(OmegaConf.to_container(config)))  # type: ignore[arg-type]
             return task(config)
 
-        quiet = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled")
+        quiet = ("hydra/job_logging=none", "hydra/hydra_logging=none")
         settings = ("--multirun", "hydra/sweeper=copperline", "hydra.sweep.dir=out", *quiet)
         monkeypatch.setattr(sys, "argv", ["task", *settings, *arguments])
         hydra.main(version_base=None, config_path=None)(recorded)()
