@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from assistant.core.events import Fact
     from assistant.core.objective import Measure
     from assistant.core.sla import AutoSteering
+    from assistant.integrations.notebook import LiveView
     from strategies import EarlierSweep, Level, Parameter, ParameterSpace, StrategyError
 
 Levels: TypeAlias = "Iterable[Level] | Mapping[str, Any] | Parameter"
@@ -152,6 +153,10 @@ class StudyBest:
         from strategies.space.parameter import show_values
 
         return f"{show_values(self.values)}: {self.value:.6g} (run {self.run})"
+
+    def _repr_html_(self) -> str:
+        caption = f"Run {self.run}: {self.value:.6g}. {self.sentence}"
+        return _table(("parameter", "value"), self.values.items(), caption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +404,9 @@ class Study:
     def __init__(self, session: Session, steering: AutoSteering, resources: ExitStack) -> None:
         self.session = session
         self._steering = steering
+        self._resources = resources
         self._finalizer = weakref.finalize(self, resources.close)
+        self._view: LiveView | None = None
 
     @property
     def id(self) -> str:
@@ -514,6 +521,51 @@ class Study:
                 self.tell(run, result)
         return self.best
 
+    def include(
+        self,
+        configurations: pd.DataFrame | Mapping[str, Level] | Iterable[Mapping[str, Level]],
+        reason: str = "",
+    ) -> tuple[Run, ...]:
+        """Queue configurations of your choice before all others, and return their runs.
+
+        Args:
+            configurations: rows of a data frame, whose other columns are ignored, or the value of
+                each parameter by name; what has a run already is left out.
+            reason: why, for the report.
+
+        Raises:
+            StrategyError: a value is missing, is no level or is excluded; then none is queued.
+            ExperimentError: the study is over, or its budget leaves fewer runs.
+        """
+        from assistant import RunState
+        from assistant.core.errors import ExperimentError
+        from assistant.presentation.tables.runs import configuration_rows
+
+        session = self.session
+        with session.deciding():
+            experiment = session.experiment
+            rows = {
+                experiment.space.from_values(values): values
+                for values in configuration_rows(configurations, experiment.space)
+            }
+            for configuration in rows:
+                experiment.space.check(configuration)
+            new = [
+                values
+                for configuration, values in rows.items()
+                if all(r.state is RunState.CANCELLED for r in experiment.runs_of(configuration))
+            ]
+            left = experiment.remaining_runs
+            if left is not None and len(new) > left:
+                raise ExperimentError(
+                    f"{len(new)} configurations are new and {left} runs are left that are not "
+                    "queued; include fewer, or raise the budget with study.session.change_budget"
+                )
+            included = [session.include(values, reason) for values in new]
+            for run in reversed(included):
+                session.run_first(run.id)
+            return tuple(map(self._run, included))
+
     @property
     def best(self) -> StudyBest | None:
         """The best configuration so far; None without a result."""
@@ -568,6 +620,22 @@ class Study:
 
         return export_study(self.session.experiment, storage)
 
+    def log_to_mlflow(self, tracking_uri: str | None = None, experiment: str | None = None) -> None:
+        """Write all runs to MLflow, those until now and those to come; `close` waits for the last.
+
+        Args:
+            tracking_uri: server or database, such as ``sqlite:///mlflow.db``; None for the
+                variable ``MLFLOW_TRACKING_URI``, or MLflow's default.
+            experiment: experiment of MLflow; None for the name of the study.
+
+        Raises:
+            SettingsError: MLflow cannot be reached, or refuses the experiment.
+        """
+        from assistant.integrations.mlflow_log import MlflowLog
+
+        log = MlflowLog(self.session, tracking_uri, experiment, say=_warn_of)
+        self._resources.callback(log.close)
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one HTML file that needs no network, and return its path."""
         from assistant.presentation.report.data import collect
@@ -594,22 +662,56 @@ class Study:
         text = "" if best is None else f", best {best}"
         return f"<Study '{self.id}': {experiment.opened.objective}, {done}{text}>"
 
+    def watch(self) -> None:
+        """Show the study below this cell of a notebook; the output is redrawn as runs end.
+
+        Raises SettingsError if this is no notebook.
+        """
+        from assistant.integrations.notebook import LiveView
+
+        if self._view is None:
+            self._view = LiveView(self._repr_html_)
+            self.session.listen(self._view.redraw)
+        self._view.show()
+
     def _repr_html_(self) -> str:
         experiment, best = self.session.experiment, self.best
+        budget, warned = experiment.sla.max_runs, experiment.warnings
         rows: list[tuple[str, object]] = [
             ("objective", experiment.opened.objective),
-            ("runs", experiment.n_ended),
-            ("runs left", "no limit" if self.runs_left is None else self.runs_left),
+            ("runs", f"{experiment.n_ended} of {'any number' if budget is None else budget}"),
             ("finished", self.finished or "no"),
         ]
+        if warned:
+            rows.append(("warning", f"{warned[-1].heading}. {warned[-1].text}"))
         if best is not None:
             rows += [(f"best {name}", value) for name, value in best.values.items()]
             rows += [("best value", f"{best.value:.6g}"), ("recommendation", best.sentence)]
-        return _table(("study", self.id), rows, "")
+        return _table(("study", self.id), rows, "") + self._latest_html()
+
+    def _latest_html(self) -> str:
+        """Return the latest runs, newest first, as an HTML table; empty before the first run."""
+        experiment = self.session.experiment
+        started = [run for run in experiment.runs if run.started_s is not None]
+        if not started:
+            return ""
+        rows = [
+            (
+                run.id,
+                *experiment.space.values(run.configuration).values(),
+                run.failure or run.state if run.outcome is None else f"{run.outcome.value:.6g}",
+            )
+            for run in started[: -_N_LATEST - 1 : -1]
+        ]
+        head = ("run", *experiment.space.names, str(experiment.opened.objective.wrapper))
+        return _table(head, rows, "Latest runs")
 
     def _run(self, run: CoreRun) -> Run:
         values = _values(self.session.experiment.space, run)
         return Run(run.id, values, run.reason, run.seed, run.source)
+
+
+_N_LATEST = 8
 
 
 def _is_text(value: object) -> bool:
@@ -630,6 +732,12 @@ def _warn(warning: MissWarning) -> None:
     from assistant.core.errors import StudyWarning
 
     warnings.warn(f"{warning.heading}. {warning.text}", StudyWarning, stacklevel=6)
+
+
+def _warn_of(sentence: str) -> None:
+    from assistant.core.errors import StudyWarning
+
+    warnings.warn(sentence, StudyWarning, stacklevel=2)
 
 
 def _preset(

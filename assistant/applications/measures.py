@@ -24,6 +24,7 @@ from typing import Literal
 
 import re2
 
+from assistant.applications.benchmark_files import MOST_BYTES, FileFormat, benchmark_measures
 from assistant.applications.child_process import KEPT_BYTES as MAX_BYTES
 from assistant.applications.child_process import StreamTail
 from assistant.core.errors import ApplicationError, RunError
@@ -66,12 +67,17 @@ class JsonOutput:
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """A JSON file, with optional placeholders in its path, to which a program writes measures."""
+    """A JSON file, with optional placeholders in its path, to which a program writes measures.
+
+    Args:
+        format: what the file holds; the file of a benchmark tool gives times in seconds.
+    """
 
     path: str
+    format: FileFormat = "json"
 
     def __str__(self) -> str:
-        return f"JSON, the file {self.path}"
+        return f"{'JSON' if self.format == 'json' else self.format}, the file {self.path}"
 
 
 MATCH_S = 60.0  # Longest time for matching the output of a run without a time limit
@@ -412,8 +418,8 @@ class MeasuredFile:
     same instant, is recognised as new.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, file_format: FileFormat = "json") -> None:
+        self._path, self._format = path, file_format
         with suppress(OSError):
             if stat.S_ISREG(path.stat().st_mode):
                 os.utime(path, ns=(0, 0))
@@ -446,16 +452,17 @@ class MeasuredFile:
                 raise RunError(f"{where} was not written by this run; it is older")
             if not stat.S_ISREG(status.st_mode):
                 raise RunError(f"{where} is not a regular file")
-            if status.st_size > MAX_BYTES:
+            most = MAX_BYTES if self._format == "json" else MOST_BYTES
+            if status.st_size > most:
                 raise RunError(
-                    f"{where} is {status.st_size:,} bytes; at most {MAX_BYTES:,} are read as JSON"
+                    f"{where} is {status.st_size:,} bytes; at most {most:,} are read as JSON"
                 )
             text = self._path.read_bytes().decode("utf-8-sig", "replace")
         except FileNotFoundError as error:
             raise RunError(f"the program did not write {where}") from error
         except (OSError, ValueError) as error:
             raise RunError(f"{where} cannot be read: {error}") from error
-        return from_json(text, where)
+        return benchmark_measures(from_json(text, where), self._format, where)
 
 
 REPORT_S = 0.25

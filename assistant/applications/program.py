@@ -535,9 +535,9 @@ class Program:
         limit_s: float | None,
         oversight: RunControl | None,
     ) -> dict[str, Measure]:
-        output = (
-            None if self._file is None else MeasuredFile(Path(self.cwd, self._file.fill(texts)))
-        )
+        output = None
+        if self._file is not None and isinstance(self.reading, JsonFile):
+            output = MeasuredFile(Path(self.cwd, self._file.fill(texts)), self.reading.format)
         argv = self._arguments(texts)
         assigned = {name: template.fill(texts) for name, template in self._env.items()}
         env = (

@@ -58,6 +58,16 @@ Report = Annotated[
     typer.Option("--report", help="Path of the HTML report.", show_default=False),
 ]
 
+MlflowAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--mlflow",
+        help="Write the runs to MLflow as they end: the address of a server or a database, such "
+        "as sqlite:///mlflow.db (needs copperline[mlflow]).",
+        show_default=False,
+    ),
+]
+
 NONE: Final = "none"  # removes a term
 
 Tables = dict[str, Any]

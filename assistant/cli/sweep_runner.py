@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,7 @@ def follow(
     report: Path | None,
     as_json: bool,
     hooks: HookCommands,
+    mlflow: str | None,
 ) -> int:
     """Steer a sweep to its end, write a report, print the result and return the exit code."""
     try:
@@ -236,10 +238,33 @@ def follow(
             _introduce(session)
         if hooks.kinds:
             say(str(hooks))  # the programs to be started are shown in every output format
-        _run(session, built, first_runs, hooks, quiet=as_json)
+        with _mlflow_log(session, mlflow):
+            _run(session, built, first_runs, hooks, quiet=as_json)
         return _finish(session, built, path, report, as_json)
     except KeyboardInterrupt as error:
         return _interrupted(session, path, error)
+
+
+def check_mlflow(address: str | None, *, is_external: bool) -> None:
+    """Raise SettingsError if a sweep cannot be written to MLflow at an address."""
+    if address is None:
+        return
+    if is_external:
+        raise SettingsError(
+            "the command line writes no sweep with an external client to MLflow; write it from "
+            "Python with copperline.load_study and log_to_mlflow"
+        )
+    from assistant.integrations.mlflow_log import check_server
+
+    check_server(address)
+
+
+def _mlflow_log(session: Session, address: str | None) -> AbstractContextManager[object]:
+    if address is None:
+        return contextlib.nullcontext()
+    from assistant.integrations.mlflow_log import MlflowLog
+
+    return MlflowLog(session, address, say=say)
 
 
 def _finish(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
+from assistant.applications.benchmark_files import FileFormat
 from assistant.applications.function import Function
 from assistant.applications.measures import JsonFile, JsonOutput, Patterns
 from assistant.applications.process_limits import MOST_PROCESSES
@@ -141,6 +142,10 @@ class MeasuresSettings(StrictModel):
     file: str | None = setting(
         "JSON in a file that the run writes.", None, title="File", example="{scratch}/result.json"
     )
+    format: FileFormat | None = setting(
+        "What the file holds: JSON of your own, or the file of a benchmark tool.",
+        None, title="Format", usual="`json`",
+    )  # fmt: skip
     pattern: Annotated[list[str] | None, BeforeValidator(_several), _TextOrList] = setting(
         "Regular expressions with named groups; the last match of each counts.", None,
         title="Patterns, one per line", example="time: (?P<time_ms>[0-9.]+)",
@@ -159,6 +164,8 @@ class MeasuresSettings(StrictModel):
             )
         if self.stream is not None and self.pattern is None:
             raise ValueError("stream is for a pattern; give a pattern too, or leave out stream")
+        if self.format is not None and self.file is None:
+            raise ValueError("format is for a file; give the file too, or leave out format")
         return self
 
     def build(self) -> Reading:
@@ -166,7 +173,7 @@ class MeasuresSettings(StrictModel):
         if self.pattern is not None:
             return Patterns(tuple(self.pattern), self.stream or "stdout")
         if self.file is not None:
-            return JsonFile(self.file)
+            return JsonFile(self.file, self.format or "json")
         return JsonOutput("whole" if self.stdout == "json" else "last_line")
 
 

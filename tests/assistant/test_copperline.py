@@ -4,11 +4,14 @@ import json
 import subprocess
 import sys
 import warnings
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import copperline as cl
+from assistant import Sla
 from assistant.cli.main import run as command
 
 SPACE = {"lr": [0.1, 0.01, 0.001], "layers": range(1, 9), "batch": (16, 32, 64)}
@@ -247,7 +250,7 @@ def test_notebooks_show_escaped_tables(tmp_path: Path) -> None:
     run = study.ask()
     assert run is not None
     study.tell(run, 1.0)
-    shown = [study, run, study.space, study.effects(), study.forecast()]
+    shown = [study, run, study.space, study.effects(), study.forecast(), study.best]
     for text in [thing._repr_html_() for thing in shown]:
         assert text.startswith("<")
         assert not [tag for tag in ("<b>", "<script>", "a<i") if tag in text]
@@ -255,10 +258,107 @@ def test_notebooks_show_escaped_tables(tmp_path: Path) -> None:
     assert study.report(tmp_path / "out.html").exists()
 
 
+def test_a_study_shows_its_latest_runs_and_warnings_in_a_notebook() -> None:
+    bound = cl.Constraint("cost", at_most=-1.0)
+    study = cl.study({"x": range(12), "y": range(9)}, minimise="loss", runs=14, constraints=[bound])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.StudyWarning)
+        for number in range(14):
+            run = study.ask()
+            assert run is not None
+            if number == 13:
+                study.tell(run, failed="no luck")
+            else:
+                study.tell(run, {"loss": run["x"], "cost": run["y"]})
+    shown = study._repr_html_()
+    latest = shown[shown.index("Latest runs") :]
+    assert latest.count("<tr>") == 9
+    assert "no luck" in latest.split("</tr>")[1]
+    assert study.session.experiment.warnings
+    assert study.session.experiment.warnings[-1].heading in shown
+
+
+def test_included_rows_run_next_and_what_has_a_run_is_left_out() -> None:
+    study = cl.study({"run": range(8), "mode": ["a", "b"]}, minimise="loss", runs=12)
+    first = study.ask()
+    assert first is not None
+    study.tell(first, 1.0)
+    frame = study.to_pandas()
+    again = frame[frame["state"] == "completed"]
+    assert study.include(again) == ()
+    waiting = {(r["parameter.run"], r["mode"]) for r in frame.to_dict("records")}
+    new = [{"run": x, "mode": m} for m in "ab" for x in range(8) if (x, m) not in waiting][:2]
+    included = study.include([*new, new[0]], "mine")
+    assert [dict(run.values) for run in included] == new
+    for run in included:
+        asked = study.ask()
+        assert asked is not None
+        assert (asked.id, asked.source, asked.reason) == (run.id, "analyst", "mine")
+        study.tell(asked, 0.5)
+    with pytest.raises(cl.AssistantError, match="4 configurations are new and 0 runs are left"):
+        study.include({"run": x, "mode": m} for x in range(8) for m in "ab")
+    study.session.change_budget(Sla(max_runs=20))
+    one = {"run": 0, "mode": "a"}
+    assert len(study.include(one)) + sum(p == (0, "a") for p in waiting) == 1
+    n_runs = len(study.session.experiment.runs)
+    for wrong in ([*new, {"run": 9, "mode": "a"}], [{"mode": "a"}], frame[["mode"]]):
+        with pytest.raises(cl.StrategyError):
+            study.include(wrong)
+    assert len(study.session.experiment.runs) == n_runs
+
+
+class Shell:
+    """A notebook's display: outputs by number, and whether they can still be redrawn."""
+
+    def __init__(self) -> None:
+        self.outputs: list[str] = []
+        self.broken = False
+
+    def display(self, shown: Any, display_id: bool) -> "Shell":
+        assert display_id
+        self.outputs.append(shown.data)
+        return self
+
+    def update(self, shown: Any) -> None:
+        if self.broken:
+            raise OSError("the kernel is gone")
+        self.outputs[-1] = shown.data
+
+
+def test_a_view_is_redrawn_moves_and_never_ends_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = cl.study({"x": range(6)}, minimise="loss", runs=6)
+    with pytest.raises(cl.AssistantError, match="this is none; in a script"):
+        study.watch()
+    import IPython.core.getipython
+    import IPython.display
+
+    shell = Shell()
+    monkeypatch.setattr(IPython.core.getipython, "get_ipython", lambda: shell)
+    monkeypatch.setattr(IPython.display, "display", shell.display)
+    study.watch()
+    assert "0 of 6" in shell.outputs[-1]
+    study.tell(study.ask(), 1.0)
+    assert shell.outputs == [study._repr_html_()]
+    assert "1 of 6" in shell.outputs[0]
+    study.watch()
+    study.tell(study.ask(), 1.0)
+    assert "1 of 6" in shell.outputs[0]
+    assert "2 of 6" in shell.outputs[1]
+    shell.broken = True
+    with pytest.warns(cl.StudyWarning, match="the kernel is gone"):
+        study.tell(study.ask(), 1.0)
+    study.tell(study.ask(), 1.0)
+    assert study.to_pandas()["loss"].count() == 4
+    gone = weakref.ref(study)
+    del study
+    assert gone() is None  # a view keeps no store open
+
+
 def test_the_import_is_cheap() -> None:
     code = (
         "import sys; import copperline; print(sorted({m.split('.')[0] for m in sys.modules} &"
-        " {'numpy', 'pandas', 'pydantic', 'assistant', 'strategies', 'optuna'}));"
+        " {'numpy', 'pandas', 'pydantic', 'assistant', 'strategies', 'optuna', 'IPython',"
+        " 'mlflow'}));"
         " copperline.__version__"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -28,6 +28,7 @@ from assistant.presentation.report.forms import (
     form_of,
     read_bundle,
     render_markdown,
+    render_summary,
     write_form,
 )
 from assistant.session.opening import load_session
@@ -152,6 +153,16 @@ def test_the_markdown_says_what_the_page_says_and_has_its_charts(
     assert all(f"<r-charts/{chart.name}>" in text for chart in charts)
     assert all(chart.read_text().startswith("<svg") for chart in charts)
     assert render_markdown(content.data, {}).count("![") == 0
+
+
+def test_a_summary_is_the_first_page_and_fits_below_other_text(content: ReportContent) -> None:
+    text, whole = render_summary(content.data), render_markdown(content.data, {})
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == ["## bowl", "### What to change", "### What matters"]
+    first_page = whole[: whole.index("# Appendix")]
+    assert text.replace("\n##", "\n#")[1:].startswith(first_page)
+    assert content.data.effects is not None
+    assert content.data.effects.ranking.sentence in text
 
 
 def test_a_pdf_is_printed_from_the_page(content: ReportContent, tmp_path: Path) -> None:

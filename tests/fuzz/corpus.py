@@ -44,6 +44,15 @@ MEASURES = (
 )
 MEASURES_WORDS = (b'"cost"', b"cost: ", b'{"cost":', b"[[", b"NaN", b"-Infinity", b"true", b"null")
 
+BENCHMARKS = (
+    b'{"results": [{"command": "a", "mean": 0.2, "stddev": 0.1, "median": 0.2, "user": 0.1,'
+    b' "system": 0.0, "min": 0.1, "max": 0.3, "times": [0.1, 0.3], "exit_codes": [0, null],'
+    b' "memory_usage_byte": [9, 7]}]}',
+    b'{"benchmarks": [{"name": "a", "fullname": "t.py::a", "extra_info": {"n": 1}, "stats": {'
+    b'"min": 1, "max": 3, "mean": 2, "stddev": 1, "median": 2, "iqr": 1, "rounds": 3}}]}',
+)
+BENCHMARKS_WORDS = (b"results", b"benchmarks", b"stats", b"mean", b"name", b"rounds", b"null")
+
 _PARAMETERS = (
     b'[[parameters]]\nname = "x"\nlevels = [1, 2, 3]\n[[parameters]]\nname = "rate"\n'
     b'range = {low = 0.1, high = 0.5, step = 0.1}\n[[parameters]]\nname = "size"\n'

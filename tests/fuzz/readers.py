@@ -8,10 +8,11 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from assistant.applications.benchmark_files import FileFormat, benchmark_measures
 from assistant.applications.child_process import StreamTail
-from assistant.applications.measures import JsonOutput, Patterns, measures_of
+from assistant.applications.measures import JsonOutput, Patterns, from_json, measures_of
 from assistant.config.snapshot import read_results
 from assistant.config.sweep_file import build_sweep, check_settings, read_settings
 from assistant.core.codec import decode_event, encode_event
@@ -120,6 +121,28 @@ def _measures(data: bytes, folder: Path) -> None:
         raise faults[0]
 
 
+def _benchmarks(data: bytes, folder: Path) -> None:
+    objective = Objective(SingleMeasure("mean_s"))
+    given = from_json(data.decode("utf-8", "replace"), "the file")
+    faults = []
+    for tool in get_args(FileFormat):
+        try:
+            found = measures_of(benchmark_measures(given, tool, "the file"), objective, "it")
+        except OURS as error:
+            faults.append(error)
+            continue
+        mean_s = found["mean_s"]
+        for number in mean_s if isinstance(mean_s, tuple) else (mean_s,):
+            assert number is not None
+            assert math.isfinite(number)
+    if faults:
+        raise faults[0]
+
+
+def _tree_of_json(rng: random.Random, seeds: Sequence[bytes], words: Sequence[bytes]) -> bytes:
+    return json.dumps(mutated_tree(rng, json.loads(rng.choice(seeds)), words)).encode()
+
+
 def _tree_of_settings(rng: random.Random, seeds: Sequence[bytes], words: Sequence[bytes]) -> bytes:
     return repr(mutated_tree(rng, tomllib.loads(rng.choice(seeds).decode()), words)).encode(
         "utf-8", "surrogatepass"
@@ -212,6 +235,9 @@ READERS: dict[str, Reader] = {
     "table": Reader(_table, lambda: corpus.TABLE, corpus.TABLE_WORDS),
     "results": Reader(_results, lambda: corpus.RESULTS, corpus.RESULTS_WORDS),
     "measures": Reader(_measures, lambda: corpus.MEASURES, corpus.MEASURES_WORDS),
+    "benchmarks": Reader(
+        _benchmarks, lambda: corpus.BENCHMARKS, corpus.BENCHMARKS_WORDS, _tree_of_json
+    ),
     "store": Reader(_store, corpus.databases, corpus.DATABASE_WORDS),
     "sacct": Reader(others.sacct, lambda: others.SACCT, others.SACCT_WORDS),
     "job_table": Reader(others.job_table, lambda: others.JOB_TABLE, others.JOB_TABLE_WORDS),

@@ -21,7 +21,8 @@ def test_the_wheel_is_whole_and_runs(repository: Path, tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {
-        "agents", "assistant", "copperline.py", "sim", "strategies", "streamlit_app.py"
+        "agents", "assistant", "copperline.py", "hydra_plugins", "sim", "strategies",
+        "streamlit_app.py",
     }  # fmt: skip
     assert "assistant/presentation/report/templates/report.html.j2" in names
     assert any(name.startswith("assistant/cli/templates/") for name in names)

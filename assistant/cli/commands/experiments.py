@@ -60,11 +60,12 @@ from assistant.core.files import is_there
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
-from assistant.presentation.report.data import GroupTable, class_rows, collect
+from assistant.presentation.report.data import GroupTable, ReportData, class_rows, collect
 from assistant.presentation.report.forms import (
     ReportContent,
     form_of,
     read_bundle,
+    render_summary,
     write_form,
 )
 from assistant.presentation.report.html import (
@@ -195,6 +196,14 @@ def report(
             help="Print the changed lines of slurm.conf instead, or write them to --out.",
         ),
     ] = False,
+    as_summary: Annotated[
+        bool,
+        typer.Option(
+            "--summary",
+            help="Print the first page as Markdown instead, such as for the summary of a job of "
+            "GitHub Actions, or write it to --out.",
+        ),
+    ] = False,
     run: Annotated[
         int | None,
         typer.Option(
@@ -208,18 +217,24 @@ def report(
     """Write the report of an experiment, or compare several."""
     if run is not None and not slurm_conf:
         raise SettingsError("--run names the configuration of --slurm-conf; add --slurm-conf")
+    if slurm_conf and as_summary:
+        raise SettingsError("--slurm-conf and --summary print different texts; give one of them")
     if experiment is not None and len(experiment) > 1:
-        if slurm_conf:
-            raise SettingsError("--slurm-conf writes the lines of one experiment; name only one")
+        if slurm_conf or as_summary:
+            option = "--slurm-conf" if slurm_conf else "--summary"
+            raise SettingsError(f"{option} is of one experiment; name only one")
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)
     if slurm_conf:
-        return _slurm_conf(session.experiment, run, out, as_json)
+        text = _slurm_conf(session.experiment, run)
+        return _print_text("conf", "Lines of slurm.conf", text, session.experiment, out, as_json)
+    if as_summary:
+        text = render_summary(_collected(session, store))
+        return _print_text("summary", "Summary", text, session.experiment, out, as_json)
     path = out or Path("copperline-out") / f"{session.id}.html"
     form_of(path)
     events = session.events()
-    state, groups = stored_state(session, store), _groups(session.experiment)
-    data = collect(session.experiment, events, state=state, groups=groups)
+    data = _collected(session, store, _groups(session.experiment))
     sweep_file = stored_sweep_file(session.experiment.opened)
     written = write_form(ReportContent(data, session.experiment, events, sweep_file), path)
     if as_json:
@@ -302,19 +317,32 @@ def _groups(experiment: Experiment) -> tuple[GroupTable, ...]:
         return ()
 
 
-def _slurm_conf(experiment: Experiment, run: int | None, out: Path | None, as_json: bool) -> int:
-    """Print the changed lines of slurm.conf, or write them to a file."""
+def _collected(
+    session: Session, store: Path | None, groups: tuple[GroupTable, ...] = ()
+) -> ReportData:
+    state = stored_state(session, store)
+    return collect(session.experiment, session.events(), state=state, groups=groups)
+
+
+def _slurm_conf(experiment: Experiment, run: int | None) -> str:
+    """Return the changed lines of slurm.conf."""
     from assistant.simtools.slurm_conf import slurm_conf
 
-    text = slurm_conf(rebuild(experiment.opened), experiment, run)
+    return slurm_conf(rebuild(experiment.opened), experiment, run)
+
+
+def _print_text(
+    key: str, title: str, text: str, experiment: Experiment, out: Path | None, as_json: bool
+) -> int:
+    """Print a text about an experiment, or write it to a file; ``key`` is its name in JSON."""
     written = None if out is None else write_page(text, out)
     if as_json:
         report = None if written is None else str(written)
-        print_json({"experiment": experiment.opened.experiment_id, "conf": text, "report": report})
+        print_json({"experiment": experiment.opened.experiment_id, key: text, "report": report})
     elif written is None:
         OUT.print(text, end="", markup=False, highlight=False, soft_wrap=True)
     else:
-        OUT.print(f"Lines of slurm.conf: {written}", soft_wrap=True)
+        OUT.print(f"{title}: {written}", soft_wrap=True)
     return 0
 
 

@@ -32,13 +32,19 @@ from assistant.cli.options import (
     NONE,
     SLA_OPTIONS,
     Include,
+    MlflowAddress,
     Overrides,
     Report,
     pair,
     setting_options,
     strategy_options,
 )
-from assistant.cli.sweep_runner import follow, resume_external_sweep, wait_for_client
+from assistant.cli.sweep_runner import (
+    check_mlflow,
+    follow,
+    resume_external_sweep,
+    wait_for_client,
+)
 from assistant.config.snapshot import rebuild_sweep, stored_hooks
 from assistant.config.sweep_file import SweepSettings, check_settings
 from assistant.core.commands import Keep
@@ -390,6 +396,7 @@ def resume(
     no_hooks: Annotated[
         bool, typer.Option("--no-hooks", help="Start no hooks of its sweep file.")
     ] = False,
+    mlflow: MlflowAddress = None,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -403,7 +410,9 @@ def resume(
     with embedded_service(existing(store)) as stores:
         session = session_in(stores, experiment)
         with ExecutionLock(store_path(store), session.id):
-            return _resume(session, overrides, include or [], no_hooks, store, report, as_json)
+            return _resume(
+                session, overrides, include or [], no_hooks, store, report, as_json, mlflow
+            )
 
 
 def _resume(
@@ -414,7 +423,9 @@ def _resume(
     store: Path | None,
     report: Path | None,
     as_json: bool,
+    mlflow: str | None,
 ) -> int:
+    check_mlflow(mlflow, is_external=has_external_client(session.experiment.opened))
     if not session.experiment.opened.recipe:
         raise SettingsError(
             f"experiment '{session.id}' was opened from Python; continue it there "
@@ -442,7 +453,7 @@ def _resume(
         return wait_for_client(remote, built, mine, (), store_path(store), report, as_json)
     session.recover()
     first_runs = (*mine, *first_configurations(built, []))
-    return follow(session, built, first_runs, store_path(store), report, as_json, hooks)
+    return follow(session, built, first_runs, store_path(store), report, as_json, hooks, mlflow)
 
 
 def _refuse_if_finished(experiment: Experiment, store: Path | None) -> None:

@@ -26,6 +26,7 @@ from assistant.cli.options import (
     OPTIONS,
     SWEEP_FILE,
     Include,
+    MlflowAddress,
     Overrides,
     Report,
     SweepFile,
@@ -33,6 +34,7 @@ from assistant.cli.options import (
     setting_options,
 )
 from assistant.cli.sweep_runner import (
+    check_mlflow,
     follow,
     open_external_sweep,
     refuse_elsewhere,
@@ -105,6 +107,7 @@ def sweep(
             "they use no run. If they were measured elsewhere: --learn-from.",
         ),
     ] = None,
+    mlflow: MlflowAddress = None,
     report: Report = None,
     store: StoreOption = None,
     as_json: Json = False,
@@ -117,7 +120,7 @@ def sweep(
     if is_example and Path(SWEEP_FILE).is_file():
         say(f"No file is named, so this is the example; for yours: copperline sweep {SWEEP_FILE}")
     tables, settings = overridden_sweep(file, overrides)
-    return _steer(tables, settings, include or [], store, report, as_json, start_from)
+    return _steer(tables, settings, include or [], store, report, as_json, start_from, mlflow)
 
 
 def _steer(
@@ -128,6 +131,7 @@ def _steer(
     report: Path | None,
     as_json: bool,
     start_from: str | None = None,
+    mlflow: str | None = None,
 ) -> int:
     built = build_sweep(settings)
     check_capacity(built.settings.place, built.settings.workers)
@@ -144,6 +148,7 @@ def _steer(
         say_similar(path, built)
     if report is not None:
         check_target(report)
+    check_mlflow(mlflow, is_external=is_external_application(tables.get("application")))
     if is_external_application(tables.get("application")):
         return _sweep_externally(built, tables, first_runs, before, earlier, path, report, as_json)
     name, made_from = _name(built), config_snapshot(tables, first_runs)
@@ -153,7 +158,7 @@ def _steer(
         with ExecutionLock(path, session.id):
             take_in(session, before, replicates=True, quiet=as_json)  # with own runs and seeds
             hooks = built.settings.hooks.build()
-            return follow(session, built, first_runs, path, report, as_json, hooks)
+            return follow(session, built, first_runs, path, report, as_json, hooks, mlflow)
 
 
 def _sweep_externally(

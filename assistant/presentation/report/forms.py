@@ -154,26 +154,20 @@ def render_markdown(data: ReportData, pictures: Mapping[str, str]) -> str:
     return "\n\n".join(part for part in _parts(data, pictures) if part) + "\n"
 
 
+def render_summary(data: ReportData) -> str:
+    """Render the first page of a report and what matters as Markdown, without pictures.
+
+    It suits a place that other output shares, such as the summary of a job of GitHub Actions.
+    """
+    parts = [*_first_page(data, "##")]
+    if data.effects is not None:
+        parts += ["### What matters", _escaped(data.effects.ranking.sentence)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
 def _parts(data: ReportData, pictures: Mapping[str, str]) -> Iterator[str]:
-    yield f"# {_escaped(data.name)}"
-    yield f"{moment(data.opened_s)} · {_escaped(data.objective)} · {_escaped(data.state.sentence)}"
-    yield f"**{_escaped(data.answer.headline)}**"
-    yield from map(_escaped, data.answer.sentences)
-    if data.recommendation is not None:
-        yield _escaped(data.recommendation.sentence)
-    yield "## What to change" if data.answer.verdict == "improved" else "## Best configuration"
-    yield _table(
-        ("parameter", "current", "best", "meaning"),
-        ((c.parameter, c.baseline or "", c.best, c.description) for c in data.changes),
-    )
+    yield from _first_page(data, "#")
     compared = ("current", "best", "change")
-    if data.classes:
-        yield "## Who gains and who loses"
-        rows = ((r.name, r.baseline or "", r.best, r.change) for r in data.classes)
-        yield _table(("mean wait of", *compared), rows)
-    if data.cautions:
-        yield "## Before you change anything"
-        yield "\n".join(f"- {_escaped(caution)}" for caution in data.cautions)
     yield "# Appendix"
     yield from (f"![{_escaped(caption)}](<{path}>)" for path, caption in pictures.items())
     if data.effects is not None:
@@ -212,6 +206,29 @@ def _parts(data: ReportData, pictures: Mapping[str, str]) -> Iterator[str]:
     facts.append(("Strategy", f"{data.strategy}, seed {data.seed}"))
     facts.append(("Experiment", f"{data.experiment_id} ({data.application}), {data.version}"))
     yield "\n".join(f"- {_escaped(label)}: {_escaped(text)}" for label, text in facts)
+
+
+def _first_page(data: ReportData, heading: str) -> Iterator[str]:
+    compared = ("current", "best", "change")
+    yield f"{heading} {_escaped(data.name)}"
+    yield f"{moment(data.opened_s)} · {_escaped(data.objective)} · {_escaped(data.state.sentence)}"
+    yield f"**{_escaped(data.answer.headline)}**"
+    yield from map(_escaped, data.answer.sentences)
+    if data.recommendation is not None:
+        yield _escaped(data.recommendation.sentence)
+    improved = data.answer.verdict == "improved"
+    yield f"#{heading} {'What to change' if improved else 'Best configuration'}"
+    yield _table(
+        ("parameter", "current", "best", "meaning"),
+        ((c.parameter, c.baseline or "", c.best, c.description) for c in data.changes),
+    )
+    if data.classes:
+        yield f"#{heading} Who gains and who loses"
+        rows = ((r.name, r.baseline or "", r.best, r.change) for r in data.classes)
+        yield _table(("mean wait of", *compared), rows)
+    if data.cautions:
+        yield f"#{heading} Before you change anything"
+        yield "\n".join(f"- {_escaped(caution)}" for caution in data.cautions)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

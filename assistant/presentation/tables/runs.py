@@ -3,15 +3,16 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.files import write_atomically
 from assistant.core.objective import Measure
 from assistant.core.run import Run
+from strategies import Level, ParameterSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,29 @@ def run_rows(experiment: Experiment) -> tuple[RunRow, ...]:
         }
         for run in experiment.runs
     )
+
+
+def configuration_rows(
+    rows: "pd.DataFrame | Mapping[str, Level] | Iterable[Mapping[str, Level]]",
+    space: ParameterSpace,
+) -> tuple[Mapping[str, Level], ...]:
+    """Return the values of the parameters of each row, by name.
+
+    Args:
+        rows: a data frame with a column per parameter, such as that of `run_rows`, or mappings of
+            parameter values; a mapping alone is one row.
+        space: space with the parameters; what other columns hold is ignored.
+    """
+    if isinstance(rows, Mapping):
+        return (rows,)
+    table: Any = rows
+    if not hasattr(table, "to_dict"):
+        return tuple(table)  # mappings: the space checks their names
+    found = []
+    for row in table.to_dict("records"):
+        of = {name: row.get(f"parameter.{name}", row.get(name)) for name in space.names}
+        found.append({name: value for name, value in of.items() if value is not None})
+    return tuple(found)
 
 
 def _measures(run: Run) -> Mapping[str, Measure]:

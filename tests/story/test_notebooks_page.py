@@ -1,0 +1,42 @@
+"""The page about notebooks: its cells run in a real IPython kernel, and the view is redrawn."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.docs.pages import pages
+
+pytestmark = pytest.mark.slow
+
+
+def output(cell: Any, kind: str) -> str:
+    """Return the last HTML of the outputs of a kind that a cell has."""
+    found = [o.data["text/html"] for o in cell.outputs if o.output_type == kind]
+    return str(found[-1])
+
+
+def test_the_cells_of_the_page_run_and_the_view_follows_the_study(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    page = next(p for p in pages(repository) if p.name == "docs/howto/notebooks.md")
+    cells = [nbformat.v4.new_code_cell(code) for code in page.blocks("python")]
+    more = ["study", "print(*study.to_pandas()['why'])"]
+    cells += [nbformat.v4.new_code_cell(code) for code in more]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    _, watched, effects, frame, best, last, reasons = notebook.cells
+    (view,) = watched.outputs
+    assert view.output_type == "display_data"
+    html = view.data["text/html"]
+    assert "24 of 24" in html  # also what later cells did
+    assert html == output(last, "execute_result")
+    assert "Run " in output(best, "execute_result")
+    assert "the best ones, less deep" in reasons.outputs[0].text
+    assert "optimiser" in output(frame, "execute_result")
+    assert "95 %" in output(effects, "execute_result")
