@@ -5,15 +5,16 @@ jobs that ran. Nothing here decides: the states of nodes follow from the schedul
 (`sim.model.power`). A cleanup counts as work.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.metrics.wall_clock import WallClock
 from sim.model.admission import NOWHERE, admit
 from sim.model.errors import ScenarioError
-from sim.model.power import NodePower
+from sim.model.power import DAY_S, NodePower, PowerCap
 from sim.model.result import Holds, SimulationResult
 from sim.model.scenario import Scenario
 
@@ -85,6 +86,25 @@ def energy_metrics(scenario: Scenario, result: SimulationResult) -> EnergyMetric
         peak_power_kw=float(watts.max()) / 1e3 if span_s else None,
         n_boots=use.n_boots,
     )
+
+
+def with_power_cap(scenario: Scenario, cap: PowerCap) -> Scenario:
+    """Return the scenario with a daily power cap as capacity windows, in the local time of the log.
+
+    The difference of local time to UTC is that of the first submission, all along. Days count from
+    the first submission if its time is unknown. Windows begin until all work would be done under
+    the cap twice over.
+
+    Raises:
+        ScenarioError: the scenario has no power of nodes, or cannot have the cap.
+    """
+    power, workload = _power_of(scenario), scenario.workload
+    begin_s = float(WallClock.of(workload).local_s(np.zeros(1))[0])
+    work = float((workload.procs * workload.runtime_s).sum())
+    most_procs = max(1, cap.most_procs(scenario.cluster, power))
+    span_s = workload.span_s + float(workload.runtime_s.max()) + 2.0 * work / most_procs
+    windows = cap.windows(scenario.cluster, power, span_s, -(begin_s % DAY_S))
+    return replace(scenario, windows=(*scenario.windows, *windows))
 
 
 def node_use(scenario: Scenario, result: SimulationResult) -> NodeUse:
