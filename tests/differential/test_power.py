@@ -50,6 +50,7 @@ def assert_conserved(scenario: Scenario, result: SimulationResult) -> None:
     assert joules == pytest.approx(use.n_nodes * span_s, abs=1e-6)
 
 
+@settings(max_examples=40)
 @given(power_scenarios())
 def test_generated_scenarios_run_as_in_the_naive_scheduler(scenario: Scenario) -> None:
     assert_as_in_the_naive_one(scenario, ENGINES)

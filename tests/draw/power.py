@@ -42,21 +42,21 @@ def busy_power_scenario(seed: int, n_jobs: int = 120) -> Scenario:
     rng = np.random.default_rng(seed)
     runtime_s = rng.integers(0, 20, n_jobs).astype(float)
     workload = Workload.from_arrays(
-        submit_s=np.sort(rng.integers(0, 8 * n_jobs, n_jobs)),
+        submit_s=np.sort(rng.integers(0, [4, 6, 8][seed % 3] * n_jobs, n_jobs)),
         runtime_s=runtime_s,
         requested_s=np.maximum(1.0, runtime_s + rng.choice([0.0, 0.0, 3.0, 10.0, -2.0], n_jobs)),
         procs=rng.choice([1, 1, 2, 3, 5, 8], n_jobs),
     )
     node_procs = int(rng.choice([1, 1, 2, 4]))
-    boot_s = float(rng.choice([0, 1, 3, 6]))
+    boot_s = [3.0, 6.0, 1.0, 0.0][seed // 2 % 4]
     off_after_s = boot_s + float(rng.choice([0, 1, 4]))
     short = Partition("short", 4, max_requested_s=4.0)
     return Scenario(
         workload,
         ClusterSpec.of((short, Partition("main", 12))),
         order=str(rng.choice(["fcfs", "sjf", "wfp3", "lxf"])),
-        backfill=str(rng.choice(sorted(RULES))),
-        overrun=str(rng.choice(["raise", "kill", "extend"])),  # type: ignore[arg-type]
+        backfill=("easy", "conservative", "depth", "easy", "greedy", "none")[seed % 6],
+        overrun=("extend", "raise", "extend", "kill")[seed % 4],  # type: ignore[arg-type]
         power=NodePower(
             200.0, 90.0, 4.0, 110.0, node_procs=node_procs, off_after_s=off_after_s, boot_s=boot_s
         ),
