@@ -407,9 +407,7 @@ class Scheduling:
     def _split_levels(self) -> dict[str, tuple[Level, ...]]:
         explicit = {name: tuple(self.levels[name]) for name in COMPUTED if name in self.levels}
         return {
-            **computed_levels(
-                self.workload, self.cluster_procs, self.too_wide, self.machine_procs or 1
-            ),
+            **computed_levels(self.workload, self.cluster_procs, self.too_wide, self._unit_procs),
             **explicit,
         }
 
@@ -522,6 +520,12 @@ class Scheduling:
             return text
         n = self.cluster_procs // self.machine_procs
         return f"{text} in {n:,} machines; a job gets {self._given.replace('_', ' ')}"
+
+    @property
+    def _unit_procs(self) -> int:
+        """Processors of which each partition has a multiple: those of a machine or a node."""
+        nodes = self.power.nodes.node_procs if self.power is not None else 1
+        return self.machine_procs or nodes
 
     @property
     def _power_in_words(self) -> tuple[str, ...]:

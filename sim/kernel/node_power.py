@@ -25,15 +25,17 @@ class PartitionPower:
         used: processors in use.
         off_after_s, boot_s: when an idle node is off, and how long it boots.
         ready_s: when all nodes have booted that have begun to.
+        holes: processors of booting nodes until then for which no job waits.
     """
 
-    __slots__ = ("boot_s", "first", "node_procs", "off_after_s", "ready_s", "used")
+    __slots__ = ("boot_s", "first", "holes", "node_procs", "off_after_s", "ready_s", "used")
     first: int
     node_procs: int
     used: int
     off_after_s: float
     boot_s: float
     ready_s: float
+    holes: int
 
 
 class NodeStates(NamedTuple):
@@ -95,15 +97,21 @@ def hold_nodes(states: NodeStates, k: int, job: int, runtime_s: float, now_s: fl
         return 0.0  # it needs no node
     here = states.partitions[k]
     n_held = -(-here.used // here.node_procs)
-    is_shared = here.used % here.node_procs != 0
-    here.used += states.procs[job]
+    procs = states.procs[job]
+    here.used += procs
     n_needed = -(-here.used // here.node_procs)
-    if n_needed > n_held:
-        idle_since_s = states.idle_since_s[here.first + n_needed - 1]
-        if idle_since_s + here.off_after_s < now_s:
-            here.ready_s = now_s + here.boot_s
-            return here.boot_s
-    if is_shared and here.ready_s > now_s:
+    if now_s >= here.ready_s:
+        here.holes = 0
+    n_off = 0
+    for node in range(n_held, n_needed):
+        if states.idle_since_s[here.first + node] + here.off_after_s < now_s:
+            n_off += 1
+    if n_off > 0:
+        here.holes += max(0, n_off * here.node_procs - procs)
+        here.ready_s = now_s + here.boot_s
+        return here.boot_s
+    if here.used > n_needed * here.node_procs - here.holes:
+        here.holes -= min(procs, here.holes)
         return min(here.boot_s, here.ready_s - now_s)
     return 0.0
 

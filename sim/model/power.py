@@ -7,9 +7,9 @@ hold their processors: with several processors per node, energy is a lower bound
 
 A job takes the nodes that were idle last. A node idle for longer than `off_after_s` is off until
 a job takes it, and then boots for `boot_s`. The job holds all its nodes meanwhile and starts when
-they have booted; a job on the rest of a booting node waits for it, too. The scheduler plans with
-the boot time for every job, so it never plans an end too early for that. A job without run time
-needs no node. In the beginning all nodes are idle.
+they have booted; a job that needs the rest of a booting node waits for it, too. The scheduler plans
+with the boot time for every job, so it never plans an end too early for that. A job without run
+time needs no node. In the beginning all nodes are idle.
 """
 
 import sys

@@ -23,29 +23,43 @@ class Nodes:
     nodes: list[Node]
     used: int = 0
     boot_end: float = float("-inf")
+    batch: list[tuple[int, int]] = field(default_factory=list)  # booted nodes and processors
 
     def n_held(self) -> int:
         return (self.used + self.power.node_procs - 1) // self.power.node_procs
 
     def take(self, procs: int, now: float) -> float:
         """Hold processors, and return how long they boot."""
-        before, is_partly_used = self.n_held(), self.used % self.power.node_procs > 0
+        before = self.n_held()
+        if self.boot_end <= now:
+            self.batch = []
         self.used += procs
-        boots = False
+        boots = 0
         for node in self.nodes[before : self.n_held()]:
             assert node.idle_since is not None
             assert self.power.off_after_s is not None
             node.idle.append((node.idle_since, now))
             if node.idle_since + self.power.off_after_s < now:
                 node.boots.append(now)
-                boots = True
+                boots += 1
             node.idle_since = None
         if boots:
+            self.batch.append((boots, procs))
             self.boot_end = now + self.power.boot_s
             return self.power.boot_s
-        if is_partly_used and self.boot_end > now:
+        room = self.n_held() * self.power.node_procs - self.empty_on_booting_nodes()
+        if self.used > room:
+            self.batch.append((0, procs))
             return min(self.power.boot_s, self.boot_end - now)
         return 0.0
+
+    def empty_on_booting_nodes(self) -> int:
+        """Count processors of booting nodes for which no job waits."""
+        empty = 0
+        for booted, procs in self.batch:
+            new = booted * self.power.node_procs
+            empty = empty + max(0, new - procs) if booted else max(0, empty - procs)
+        return empty
 
     def give(self, procs: int, now: float) -> None:
         before = self.n_held()
