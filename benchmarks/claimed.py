@@ -52,6 +52,14 @@ EXPLAINED = Command(
     "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078", "quick"
 )
 EPISODE = Command("benchmarks.agents --part episode")
+ENERGY = Command(
+    "assistant.cli sweep --log {data}/swf/LLNL-Atlas-2006-2.1-cln.swf.gz --preset policies "
+    "--levels order=fcfs,sjf --levels backfill=easy "
+    "--levels power_off_after_s=0,300,1800,7200,28800 --power busy_w=350 --power idle_w=220 "
+    "--power off_w=10 --power boot=5m --power node_procs=8 --also 'minimise energy_kwh' --runs 10 "
+    "--name atlas-energy",
+    "quick",
+)
 OPENB = Command("benchmarks.openb --data {data}/openb")
 OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
 PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
@@ -294,6 +302,7 @@ CLAIMS: tuple[Claim, ...] = (
     Transcript(EFFECTS_PAGE, SHOWN),
     Table("docs/howto/backtest.md", "| log", BACKTEST),
     Transcript(START_PAGE, EXPLAINED),
+    Transcript("docs/howto/energy.md", ENERGY),
     Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),
     Sentence(TESTBED, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
              "`movement`", None, lambda _: testbeds()[::2]),

@@ -30,6 +30,8 @@ from .model.errors import TraceError as TraceError
 from .model.errors import UnknownNameError as UnknownNameError
 from .model.errors import WorkloadError as WorkloadError
 from .model.pods import Telemetry as Telemetry
+from .model.power import NodePower as NodePower
+from .model.power import PowerCap as PowerCap
 from .model.result import JobState as JobState
 from .model.result import SimulationResult as SimulationResult
 from .model.scenario import Allocation as Allocation

@@ -647,6 +647,11 @@ def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
         raise EngineError(
             "the scenario has capacity windows, and only constant capacity can be explained so far."
         )
+    if scenario.switches_off:
+        raise EngineError(
+            "idle nodes are switched off, and only schedules without boots can be explained so "
+            "far; leave out off_after_s."
+        )
     for part in scenario.cluster.partitions:
         if part.preemptible or part.running_per_user is not None:
             raise EngineError(

@@ -10,7 +10,7 @@ that requested under one hour. Other presets (`PRESETS`) open other parameters.
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
@@ -33,6 +33,8 @@ from assistant.applications.scheduling_parameters import (
     KINDS,
     LANE_MAX_PROCS,
     LANE_MAX_REQUESTED,
+    OFF_AFTER,
+    POWER_CAP,
     SMALL_PROCS,
     Kind,
     SchedulingVariation,
@@ -55,7 +57,9 @@ from assistant.core.objective import Constraint, Measure, Objective, SingleMeasu
 from sim.api import (
     Allocation,
     ClusterSpec,
+    NodePower,
     Overrun,
+    PowerCap,
     Scenario,
     SimError,
     SimulationResult,
@@ -67,7 +71,7 @@ from sim.api import (
     simulate_many,
 )
 from sim.api import measures as measures_of
-from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement
+from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement, with_power_cap
 from strategies import Level, ParameterSpace
 
 MEASURES = (
@@ -89,6 +93,9 @@ MEASURES = (
 """Measures of every run; a measure without any job is missing or unknown."""
 
 READING = "Reading the log"  # Label of the facts on what reading the log decided
+ENERGY = ("energy_kwh", "energy_cost", "mean_power_kw", "peak_power_kw", "n_boots")
+"""Further measures of a run if the power of the nodes is known."""
+
 RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
 MOST_LONGEST = 1.5
@@ -114,6 +121,34 @@ class CurrentPolicies:
 
     order: str = "fcfs"
     backfill: str = "easy"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPower:
+    """Power of the nodes of a cluster, and its current daily cap.
+
+    Attributes:
+        nodes: watts of a node by state, and when it is switched off.
+        cap_w: limit on the power of all nodes, in watts; 0 for none.
+        cap_from_s, cap_until_s: when it begins and ends each day, in seconds since midnight.
+    """
+
+    nodes: NodePower
+    cap_w: float = 0.0
+    cap_from_s: float = 0.0
+    cap_until_s: float = 86_400.0
+
+    def applied_to(self, scenario: Scenario) -> Scenario:
+        """Return a scenario with this power and its cap. Raises SimError."""
+        return self.with_settings(scenario, self.nodes.off_after_s or 0.0, self.cap_w)
+
+    def with_settings(self, scenario: Scenario, off_after_s: float, cap_w: float) -> Scenario:
+        """Return a scenario with this power; 0 is never off, and no cap. Raises SimError."""
+        nodes = replace(self.nodes, off_after_s=off_after_s or None)
+        powered = replace(scenario, power=nodes)
+        if not cap_w:
+            return powered
+        return with_power_cap(powered, PowerCap(cap_w, self.cap_from_s, self.cap_until_s))
 
 
 @dataclass(frozen=True)
@@ -142,6 +177,7 @@ class Scheduling:
         train_share: share of the jobs, the first ones, that a run simulates. The jobs after them
             check a configuration: a second simulation, of all jobs, gives the measures `LATER`.
             None: as in the preset.
+        power: power of the nodes; None if unknown. It gives the measures `ENERGY`.
 
     Raises:
         ApplicationError: a size is unknown or too small, or a parameter cannot be built.
@@ -163,6 +199,7 @@ class Scheduling:
     allocation: Allocation | None = None
     machine_procs: int | None = None
     train_share: float | None = None
+    power: ClusterPower | None = None
 
     name = "scheduling"
 
@@ -193,6 +230,9 @@ class Scheduling:
                 "narrower and longer (too_wide = 'clip', --too-wide clip)"
             )
         self._check_machines()
+        for off_after_s in self.variation.among(OFF_AFTER):
+            for cap_w in self.variation.among(POWER_CAP):
+                self._check_power(float(off_after_s), float(cap_w))
         for kind in KINDS:
             for policy in self.variation.among(kind):
                 self._check_policy(kind, str(policy))
@@ -235,6 +275,18 @@ class Scheduling:
                         f"{name} has the level {level}, which is not a whole number of machines "
                         f"of {size}; allowed are multiples of machine_procs"
                     )
+
+    def _check_power(self, off_after_s: float, cap_w: float) -> None:
+        whole = Scenario(self.train, ClusterSpec.single(self.cluster_procs), too_wide="clip")
+        if self.power is not None:
+            self.power.with_settings(whole, off_after_s, cap_w)
+            return
+        if off_after_s or cap_w:
+            name = OFF_AFTER if off_after_s else POWER_CAP
+            raise ApplicationError(
+                f"'{name}' needs the power of a node, which is unknown; set [application.power], "
+                "in a command --power busy_w=350 --power idle_w=150"
+            )
 
     def _check_policy(
         self, kind: Kind, policy: str, more: Mapping[str, Level] = MappingProxyType({})
@@ -289,6 +341,8 @@ class Scheduling:
             "grace_s": self.grace_s,
             LANE_MAX_REQUESTED: 0,
             LANE_MAX_PROCS: self.cluster_procs,
+            OFF_AFTER: 0 if self.power is None else (self.power.nodes.off_after_s or 0),
+            POWER_CAP: 0 if self.power is None else self.power.cap_w,
         }
 
     @cached_property
@@ -353,9 +407,7 @@ class Scheduling:
     def _split_levels(self) -> dict[str, tuple[Level, ...]]:
         explicit = {name: tuple(self.levels[name]) for name in COMPUTED if name in self.levels}
         return {
-            **computed_levels(
-                self.workload, self.cluster_procs, self.too_wide, self.machine_procs or 1
-            ),
+            **computed_levels(self.workload, self.cluster_procs, self.too_wide, self._unit_procs),
             **explicit,
         }
 
@@ -377,7 +429,8 @@ class Scheduling:
         lane = any(self.variation.among(LANE_MAX_REQUESTED))
         beside = (*(["small"] if self.has_split else []), *(["express"] if lane else []))
         partitions = (*beside, "main") if beside else ()
-        names = (*MEASURES, *(f"utilisation_{name}" for name in partitions))
+        energy = ENERGY if self.power is not None else ()
+        names = (*MEASURES, *energy, *(f"utilisation_{name}" for name in partitions))
         return (*names, *LATER) if self.is_checked else names
 
     @property
@@ -435,6 +488,7 @@ class Scheduling:
             Fact("Workload", f"{load.name}: {width}, up to {load.widest_procs:,} processors"),
             Fact("Cluster", self._cluster_in_words),
             Fact("Current configuration", self._today_in_words),
+            *(Fact("Power", text) for text in self._power_in_words),
             *(Fact("Left out", reason) for reason in self._left_out),
             *(Fact("Routing", scheduling_parameters.ROUTING) for _ in range(self.has_split)),
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
@@ -466,6 +520,29 @@ class Scheduling:
             return text
         n = self.cluster_procs // self.machine_procs
         return f"{text} in {n:,} machines; a job gets {self._given.replace('_', ' ')}"
+
+    @property
+    def _unit_procs(self) -> int:
+        """Processors of which each partition has a multiple: those of a machine or a node."""
+        nodes = self.power.nodes.node_procs if self.power is not None else 1
+        return self.machine_procs or nodes
+
+    @property
+    def _power_in_words(self) -> tuple[str, ...]:
+        if self.power is None:
+            return ()
+        nodes, cap_w = self.power.nodes, self.power.cap_w
+        off = nodes.off_after_s
+        watts = (
+            f"a node of {nodes.node_procs:,} processors: busy {nodes.busy_w:g} W, idle "
+            f"{nodes.idle_w:g} W, off {nodes.off_w:g} W, booting {nodes.booting_w:g} W for "
+            f"{format_duration(nodes.boot_s)}"
+        )
+        return (
+            watts,
+            "idle nodes stay on" if off is None else f"off after {format_duration(off)}",
+            *((f"all nodes together at most {cap_w:g} W by day",) if cap_w else ()),
+        )
 
     @property
     def _check_in_words(self) -> tuple[str, ...]:
@@ -591,7 +668,7 @@ class Scheduling:
         """
         settings = self.variation.run_settings(values)
         try:
-            return Scenario(
+            scenario = Scenario(
                 workload=self.train if workload is None else workload,
                 cluster=self._in_machines(cluster_of(values, settings)),
                 order=settings.order,
@@ -603,6 +680,9 @@ class Scheduling:
                 options=settings.options,
                 grace_s=settings.grace_s,
             )
+            if self.power is None:
+                return scenario
+            return self.power.with_settings(scenario, settings.off_after_s, settings.power_cap_w)
         except SimError as error:
             raise ApplicationError(str(error)) from error
 

@@ -32,6 +32,7 @@ from sim.api import (
 from strategies import Exclusion, Level, Parameter
 
 MOST_PROCS = 10**12
+MOST_CAP_W = 1e15
 
 Kind = Literal["order", "backfill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -39,7 +40,10 @@ LANE_MAX_REQUESTED = "lane_max_requested_s"
 LANE_MAX_PROCS = "lane_max_procs"
 LANE = (LANE_MAX_REQUESTED, LANE_MAX_PROCS)
 
-BESIDE = ("procs", *KINDS, "overrun", "grace_s", *LANE)  # Can be varied with any policies
+OFF_AFTER, POWER_CAP = "power_off_after_s", "power_cap_w"
+POWER = (OFF_AFTER, POWER_CAP)
+
+BESIDE = ("procs", *KINDS, "overrun", "grace_s", *LANE, *POWER)  # Can be varied with any policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,8 @@ def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[Optiona
             LANE_MAX_REQUESTED, "jobs that request at most this go first; 0 for no lane", "s"
         ),
         OptionalParameter(LANE_MAX_PROCS, "widest job in the lane", "processors"),
+        OptionalParameter(OFF_AFTER, "idle time after which a node is off; 0 for never", "s"),
+        OptionalParameter(POWER_CAP, "limit on the power of all nodes; 0 for none", "W"),
         *(_of_option(name, owned) for name, owned in options_of(policies).items()),
     )
 
@@ -146,6 +152,8 @@ class RunPolicies:
     Attributes:
         lane_max_requested_s: longest request of a job in the lane, in seconds; 0 for no lane.
         lane_max_procs: widest job in the lane.
+        off_after_s: idle time after which a node is off, in seconds; 0 for never.
+        power_cap_w: limit on the power of all nodes, in watts; 0 for none.
     """
 
     procs: int
@@ -156,6 +164,8 @@ class RunPolicies:
     options: Mapping[str, float]
     lane_max_requested_s: float
     lane_max_procs: int
+    off_after_s: float
+    power_cap_w: float
 
 
 @dataclass(frozen=True)
@@ -256,6 +266,8 @@ class SchedulingVariation:
             },
             lane_max_requested_s=float(have[LANE_MAX_REQUESTED]),
             lane_max_procs=int(have[LANE_MAX_PROCS]),
+            off_after_s=float(have[OFF_AFTER]),
+            power_cap_w=float(have[POWER_CAP]),
         )
 
     def _now(self, name: str) -> Level:
@@ -325,10 +337,12 @@ class SchedulingVariation:
                         f"overrun has the level {value!r}{hint(str(value), get_args(Overrun))}"
                     )
             return tuple(levels)
-        if name in ("grace_s", LANE_MAX_REQUESTED):
+        if name in ("grace_s", LANE_MAX_REQUESTED, OFF_AFTER):
             return tuple(seconds(name, value, least=0.0) for value in levels)
         if name in ("procs", LANE_MAX_PROCS):
             return tuple(whole_number(name, value, 1) for value in levels)
+        if name == POWER_CAP:
+            return tuple(_watts(name, value) for value in levels)
         return tuple(self._option(name, value) for value in levels)
 
     def _option(self, name: str, value: Level) -> Level:
@@ -355,6 +369,16 @@ def whole_number(name: str, value: Level, least: int) -> int:
         return int(value)
     raise ApplicationError(
         f"{name} has the level {value!r}; allowed are whole numbers from {least} to {MOST_PROCS:,}"
+    )
+
+
+def _watts(name: str, value: Level) -> Level:
+    """Return a level as a power, 0 for none, or raise ApplicationError."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 0 <= value <= MOST_CAP_W:  # type: ignore[operator]
+        return value
+    raise ApplicationError(
+        f"{name} has the level {value!r}; allowed are watts from 0, for none, to {MOST_CAP_W:g}"
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
@@ -40,6 +40,10 @@ from assistant.core.files import is_file
 from assistant.core.objective import Goal
 from strategies import DEFAULT_STRATEGY, Level, OptionValue, StrategyEntry, strategy_entry
 from strategies.space.parameter import parse_number
+
+if TYPE_CHECKING:
+    from assistant.applications.scheduling import ClusterPower
+    from assistant.config.simulation import PowerSettings
 
 SWEEP_FILE = "sweep.toml"
 """Name of the file that ``copperline init`` writes unless another is named."""
@@ -424,6 +428,11 @@ OPTIONS: Mapping[str, SettingOption] = {
         merge=_pairs_into("application.reading", "--reading", "never_ran=keep_zero"),
     ),
     "too_wide": SettingOption("application.too_wide"),
+    "power": SettingOption(
+        "application.power", form=list[str], metavar="NAME=VALUE",
+        words="Watts of a node by state, for energy: busy_w, idle_w, boot, off_after, ...",
+        merge=_pairs_into("application.power", "--power", "busy_w=350"),
+    ),
     "exclude": SettingOption(
         "exclude", words="Never suggest runs that meet this condition.", metavar="CONDITION",
         merge=_extend_exclude,
@@ -512,6 +521,7 @@ Include = Annotated[
 ]
 Levels = Annotated[list[str] | None, OPTIONS["levels"].info("levels")]
 FirstJobs = Annotated[int | None, OPTIONS["first"].info("first")]
+Power = Annotated[list[str] | None, OPTIONS["power"].info("power")]
 ReadingRule = Annotated[list[str] | None, OPTIONS["reading"].info("reading")]
 
 
@@ -592,6 +602,20 @@ def _value(text: str) -> Level:
         except ValueError:
             continue
     return text
+
+
+def power_of(texts: list[str]) -> ClusterPower | None:
+    """Parse ``name=value`` texts into the power of nodes; None if there are none.
+
+    Raises SettingsError for a bad text, and SimError for watts that make no sense.
+    """
+    if not texts:
+        return None
+    tables: Tables = {}
+    _pairs_into("application.power", "--power", "busy_w=350")(tables, texts)
+    settings = check_settings(tables, "--power").application
+    power: PowerSettings | None = getattr(settings, "power", None)
+    return None if power is None else power.build()
 
 
 def policy_options(texts: list[str]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from assistant.applications.extensions.placement import (
     machine_kinds,
     usual_machines,
 )
-from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.applications.scheduling import ClusterPower, CurrentPolicies, Scheduling
 from assistant.applications.scheduling_futures import (
     FutureAggregate,
     WorkloadFutures,
@@ -39,14 +39,17 @@ from assistant.core.bounds import (
     FACTOR,
     GIBIBYTES,
     GPUS,
+    HOUR_OF_DAY,
     MACHINE_COUNTS,
     MACHINES,
+    PRICE,
     RUNS,
     SEED,
+    WATTS,
 )
 from assistant.core.errors import SettingsError
 from sim.aiops import statistics_of
-from sim.api import Allocation, MachineSpec, Workload, load_workload, read_machines
+from sim.api import Allocation, MachineSpec, NodePower, Workload, load_workload, read_machines
 from sim.generators import Model, fit, generate, load_model, published_model
 
 
@@ -342,6 +345,47 @@ def _fitted(generator: str, log: Workload, knobs: tuple[tuple[str, float | str],
     return fit(generator, log, dict(knobs))
 
 
+class PowerSettings(StrictModel):
+    """Settings ``[application.power]``: watts of a node by state, switching off, and a cap."""
+
+    busy_w: Annotated[float, WATTS] = setting("Watts of a node when all its processors work.")
+    idle_w: Annotated[float, WATTS] = setting("Watts of a node when none works.")
+    off_w: Annotated[float, WATTS] = setting("Watts of a node that is off.", 0.0)
+    boot_w: Annotated[float, WATTS] | None = setting(
+        "Watts of a booting node.", None, usual="`busy_w`"
+    )
+    node_procs: Annotated[int, CORES] = setting("Processors of a node.", 1)
+    off_after: DurationS | None = setting(
+        "Idle time after which a node is off.", None, usual="never"
+    )
+    boot: DurationS | None = setting("Time from off to ready.", None, usual="no time")
+    price_per_kwh: Annotated[float, PRICE] = setting("Price of a kilowatt hour.", 0.0)
+    cap_w: Annotated[float, WATTS] | None = setting(
+        "Limit on the watts of all nodes together.", None, usual="no limit"
+    )
+    cap_from: Annotated[float, HOUR_OF_DAY] = setting(
+        "Hour of the day at which the limit begins.", 0.0
+    )
+    cap_until: Annotated[float, HOUR_OF_DAY] = setting(
+        "Hour of the day at which the limit ends; before `cap_from`, it lasts over midnight.", 24.0
+    )
+
+    def build(self) -> ClusterPower:
+        """Build the power of a cluster, or raise SimError."""
+        nodes = NodePower(
+            self.busy_w,
+            self.idle_w,
+            self.off_w,
+            self.boot_w,
+            node_procs=self.node_procs,
+            off_after_s=self.off_after,
+            boot_s=self.boot or 0.0,
+            price_per_kwh=self.price_per_kwh,
+        )
+        hours = self.cap_from, self.cap_until
+        return ClusterPower(nodes, self.cap_w or 0.0, *(3_600.0 * hour for hour in hours))
+
+
 class SchedulingSettings(StrictModel):
     """Settings ``[application]`` of kind ``scheduling``: a simulated cluster scheduler."""
 
@@ -391,6 +435,9 @@ class SchedulingSettings(StrictModel):
         "Share of the jobs, the first ones, that runs simulate; the others check the answer.", None,
         gt=0, le=1, usual="as the preset has it",
     )  # fmt: skip
+    power: PowerSettings | None = setting(
+        "Power of the nodes, for measures of energy.", None, usual="unknown"
+    )
     futures: FuturesSettings | None = setting(
         "Generated workloads on which each run is evaluated.", None
     )
@@ -412,6 +459,7 @@ class SchedulingSettings(StrictModel):
             "allocation": self.allocation,
             "machine_procs": self.machine_procs,
             "train_share": self.train_share,
+            "power": None if self.power is None else self.power.build(),
         }
         if self.futures is None:
             return Scheduling(workload, **arguments)

@@ -114,6 +114,10 @@ PRIORITY = Bound(-1e6, 1e6)
 LEVELS = Bound(2, MAX_LEVELS)
 """Levels of a parameter with a constant ratio between them."""
 
+WATTS = Bound(0.0, 1e9)
+PRICE = Bound(0.0, 1e9)
+HOUR_OF_DAY = Bound(0.0, 24.0)
+
 MACHINES = Bound(1, 100_000)
 MACHINE_COUNTS = Bound(0, 100_000)
 GPUS = Bound(0, 1_024)

@@ -25,7 +25,7 @@ from sim.engines.event_loop import (
     run_nodes,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
-from sim.engines.job_setup import decides_by_plan, outside_of, restarts_of
+from sim.engines.job_setup import decides_by_plan, node_states_of, outside_of, restarts_of
 from sim.kernel import jit
 from sim.kernel.job_queue import never_scored
 from sim.kernel.nodes import Nodes
@@ -151,6 +151,7 @@ def _course(scenario: Scenario, admission: Admission) -> EventState:
         admission.place,
         len(scenario.cluster.partitions),
         outside_of(scenario, admission),
+        node_states_of(scenario, admission),
     )
 
 
@@ -172,6 +173,7 @@ def _finished(
         note=note,
         placement=job_setup.placement_of(state),
         restarts=restarts_of(scenario, job_setup.pool_of(state)),
+        hold_from_s=np.asarray(course.nodes.from_s),
     )
 
 

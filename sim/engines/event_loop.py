@@ -26,6 +26,7 @@ from sim.kernel.job_queue import (
     never_scored,
     prepare_decision,
 )
+from sim.kernel.node_power import NodeStates, free_nodes, hold_nodes, no_node_states
 from sim.kernel.nodes import Nodes, empty_nodes, hold_whole, idle_procs, release_machines, start_on
 from sim.kernel.policy_context import ExternalEvents, no_external_events
 from sim.kernel.pool import Pool, arrive, empty_pool, may_start, release, start
@@ -150,6 +151,7 @@ class EventState(NamedTuple):
         ends_s, ending: float64 and int64 [n], heap of future completions, and their jobs.
         touched: int64 [m], 1 for a partition with an event at this instant.
         outside: user limits and window events.
+        nodes: idle times of nodes that are switched off.
         cursor: int64 [3], see `NEXT`, `N_RUNNING` and `TURNING`.
     """
 
@@ -162,6 +164,7 @@ class EventState(NamedTuple):
     ending: list[int]
     touched: list[int]
     outside: ExternalEvents
+    nodes: NodeStates
     cursor: list[int]
 
 
@@ -171,6 +174,7 @@ def new_event_state(
     partition: NDArray[np.int64],
     n_partitions: int,
     outside: ExternalEvents | None = None,
+    nodes: NodeStates | None = None,
 ) -> EventState:
     """Return the initial event state of a simulation of jobs, as arrays."""
     n_jobs = len(submit_s)
@@ -184,6 +188,7 @@ def new_event_state(
         np.empty(n_jobs, dtype=np.int64),
         np.zeros(n_partitions, dtype=np.int64),
         no_external_events() if outside is None else outside,
+        no_node_states() if nodes is None else nodes,
         np.zeros(3, dtype=np.int64),
     ]
     return EventState(*parts)
@@ -206,6 +211,8 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
     coming, n_running = course.cursor[NEXT], course.cursor[N_RUNNING]
     outside, standings = course.outside, pool.terms.standings
     has_turns, has_doors = len(outside.turns_s) > 0, len(outside.doors) > 0
+    has_nodes = len(course.nodes.partitions) > 0
+    delay_s = 0.0
     is_over = False
     while n_instants > 0:
         n_instants -= 1
@@ -227,6 +234,8 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
             n_running -= 1
             release(state, partition[job], job, now_s)
             touched[partition[job]] = 1
+            if has_nodes:
+                free_nodes(course.nodes, partition[job], job, now_s)
             if has_doors:
                 leave_limit(pool, outside, partition[job], job)
         while coming < n_jobs and submit_s[coming] == now_s:
@@ -251,8 +260,10 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
                 prepare_decision(pool, k, now_s, score_now)
                 for i in range(decide(state, k, now_s)):
                     job = pool.started[i]
-                    start_s[job] = now_s
-                    end_s[job] = now_s + runtime_s[job]
+                    if has_nodes:
+                        delay_s = hold_nodes(course.nodes, k, job, runtime_s[job], now_s)
+                    start_s[job] = now_s + delay_s
+                    end_s[job] = now_s + (delay_s + runtime_s[job])
                     push(ends_s, ending, n_running, end_s[job], job)
                     n_running += 1
                     if len(standings) > 0:

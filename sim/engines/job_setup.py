@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.node_power import NodeStates, idle_nodes, no_node_states
 from sim.kernel.nodes import Nodes, empty_nodes, places_of
 from sim.kernel.policy_context import (
     DRAIN,
@@ -22,7 +23,7 @@ from sim.kernel.policy_context import (
 from sim.kernel.pool import Pool, empty_pool
 from sim.kernel.records import field, rows
 from sim.model.admission import NOWHERE, Admission, n_unknown_demands
-from sim.model.result import JobState, Placement, Restarts, SimulationResult, StepSeries
+from sim.model.result import Holds, JobState, Placement, Restarts, SimulationResult, StepSeries
 from sim.model.scenario import Scenario
 from sim.policies.backfills import backfill_named
 from sim.policies.orders import factors, order_named, ranks
@@ -187,7 +188,9 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
     plans = rule.plans or decides_by_plan(scenario) or bool(preempts(scenario).any())
     pool = empty_pool(
         procs=admission.procs,
-        estimate_s=admission.runtime_s if is_clairvoyant else admission.estimate_s,
+        estimate_s=scenario.boot_s + admission.runtime_s
+        if is_clairvoyant
+        else admission.estimate_s,
         rank=rank,
         partition=admission.place,
         partition_procs=np.array([p.procs for p in scenario.cluster.partitions], dtype=np.int64),
@@ -246,6 +249,21 @@ def make_state(scenario: Scenario, admission: Admission) -> Pool | Nodes:
     return make_pool(scenario, admission)
 
 
+def node_states_of(scenario: Scenario, admission: Admission) -> NodeStates:
+    """Return the nodes of a scenario, idle since the first submission; none if none is ever off."""
+    power, ran = scenario.power, admission.partition != NOWHERE
+    if power is None or power.off_after_s is None or not ran.any():
+        return no_node_states()
+    return idle_nodes(
+        np.array([part.procs for part in scenario.cluster.partitions], dtype=np.int64),
+        admission.procs,
+        power.node_procs,
+        power.off_after_s,
+        power.boot_s,
+        float(scenario.workload.submit_s[ran].min()),
+    )
+
+
 def pool_of(state: Pool | Nodes) -> Pool:
     """Return the pool contained in a state, or the state itself if it is a pool."""
     return state.pool if isinstance(state, Nodes) else state
@@ -267,11 +285,15 @@ def job_result(
     note: str | None = None,
     placement: Placement | None = None,
     restarts: Restarts | None = None,
+    hold_from_s: NDArray[np.float64] | None = None,
 ) -> SimulationResult:
     """Return the result of a simulation with read-only columns."""
     state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
     state[admission.killed] = JobState.KILLED
     state[admission.partition == NOWHERE] = JobState.REJECTED
+    holds = None
+    if scenario.switches_off and hold_from_s is not None:
+        holds = Holds(hold_from_s, end_s)
     if scenario.cleanup_s > 0:
         end_s = start_s + admission.ran_s
     for column in (start_s, end_s, state):
@@ -294,4 +316,5 @@ def job_result(
         note="; ".join(notes) or None,
         placement=placement,
         restarts=restarts,
+        holds=holds,
     )

@@ -25,12 +25,13 @@ import numpy as np
 from sim.engines import engine_named, run
 from sim.model.errors import EngineError
 from sim.model.files import atomic_file
-from sim.model.result import Instances, Placement, Restarts, SimulationResult
+from sim.model.result import Holds, Instances, Placement, Restarts, SimulationResult
 from sim.model.scenario import Scenario
 
 _COLUMNS = {"start_s": "float64", "end_s": "float64", "partition": "int64", "state": "int8"}
 _PLACEMENT = ("placement_first", "placement_machine")
 _RESTARTS = ("n_restarts", "lost_s")
+_HOLDS = ("hold_from_s", "hold_until_s")
 _INSTANCES = tuple(f"instance_{instance_field.name}" for instance_field in fields(Instances))
 _DAMAGES = (
     OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, RuntimeError,
@@ -131,6 +132,7 @@ class ResultCache:
                 columns = {name: stored[name] for name in _COLUMNS}
                 parts = [stored[name] for name in _PLACEMENT if name in stored]
                 times = [stored[name] for name in _RESTARTS if name in stored]
+                holds = [stored[name] for name in _HOLDS if name in stored]
                 those = [stored[name] for name in _INSTANCES if name in stored]
                 engine = str(stored["engine"])
             _check_columns(columns)
@@ -143,6 +145,7 @@ class ResultCache:
             engine=engine,
             placement=placement,
             restarts=Restarts(*times) if times else None,
+            holds=Holds(*holds) if holds else None,
             instances=Instances(*those) if those else None,
         ), False
 

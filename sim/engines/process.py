@@ -31,10 +31,17 @@ from sim.engines.event_loop import (
     serve,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
-from sim.engines.job_setup import decides_by_plan, outside_of, preempts, restarts_of
+from sim.engines.job_setup import (
+    decides_by_plan,
+    node_states_of,
+    outside_of,
+    preempts,
+    restarts_of,
+)
 from sim.kernel.fleet import Fleet
 from sim.kernel.instances import end, submit, throttle
 from sim.kernel.job_queue import admit_held_jobs, arrive_at_limit, leave_limit, never_scored
+from sim.kernel.node_power import free_nodes, hold_nodes
 from sim.kernel.nodes import Nodes, release_machines
 from sim.kernel.policy_context import OPEN, ExternalEvents
 from sim.kernel.pool import Pool, arrive, release
@@ -193,6 +200,8 @@ class JobScheduler:
         self.preempts = preempts(scenario).tolist()
         self.has_doors = len(text.outside.doors) > 0
         self.has_standings = len(self.pool.terms.standings) > 0
+        self.nodes = interpretable(node_states_of(scenario, admission))
+        self.has_nodes = len(self.nodes.partitions) > 0
         self._endings: dict[int, Event] = {}
         self._turning: list[int] = []
         self._wake = Event(calendar)
@@ -239,8 +248,11 @@ class JobScheduler:
         if self.witness is not None:
             self.witness.after(self.pool, k, now_s, started)
         for job in started:
-            end_s = now_s + self.runtime_s[job]
-            self.start_s[job], self.end_s[job] = now_s, end_s
+            delay_s, runtime_s = 0.0, self.runtime_s[job]
+            if self.has_nodes:
+                delay_s = hold_nodes(self.nodes, k, job, runtime_s, now_s)
+            end_s = now_s + (delay_s + runtime_s)
+            self.start_s[job], self.end_s[job] = now_s + delay_s, end_s
             ending = self.calendar.at(end_s, job)
             ending.callbacks.append(self._ended)
             if self.has_standings:
@@ -284,6 +296,8 @@ class JobScheduler:
         job: Any = ending.value
         k = self.place[job]
         self.text.release(k, job, self.calendar.now)
+        if self.has_nodes:
+            free_nodes(self.nodes, k, job, self.calendar.now)
         if self.has_doors:
             self.text.leave(k, job)
         if self.has_standings:
@@ -404,6 +418,7 @@ def run(
         series=None if watcher is None else watcher.series(),
         placement=job_setup.placement_of(scheduler.state),
         restarts=restarts_of(scenario, scheduler.pool),
+        hold_from_s=np.array(scheduler.nodes.from_s, dtype=np.float64),
     )
 
 

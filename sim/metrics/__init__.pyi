@@ -1,3 +1,7 @@
+from .energy import EnergyMetrics as EnergyMetrics
+from .energy import energy_metrics as energy_metrics
+from .energy import node_use as node_use
+from .energy import with_power_cap as with_power_cap
 from .placement_metrics import Fragmentation as Fragmentation
 from .placement_metrics import PlacementMetrics as PlacementMetrics
 from .placement_metrics import TargetWorkload as TargetWorkload

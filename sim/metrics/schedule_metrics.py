@@ -42,6 +42,7 @@ stretch                   (e - g) over the time of the instance without throttli
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,9 @@ from sim.model.errors import ScenarioError
 from sim.model.result import JobState, SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.tasks import DEMANDS
+
+if TYPE_CHECKING:
+    from sim.metrics.energy import EnergyMetrics
 
 TAU_S = 10.0
 
@@ -128,6 +132,7 @@ class ScheduleMetrics:
         by_partition: name to metrics, in the cluster's order.
         by_size_class: name to metrics, only classes that have jobs, narrow ones first.
         tau_s: bound of the bounded slowdown.
+        energy: energy and power; None if the scenario has no power of nodes.
     """
 
     wait: Distribution
@@ -145,6 +150,7 @@ class ScheduleMetrics:
     tau_s: float = TAU_S
     n_restarts: int | None = None
     lost_proc_s: float | None = None
+    energy: "EnergyMetrics | None" = None
 
     def flat(self) -> dict[str, float]:
         """Return the metrics as a flat mapping by name, such as ``mean_wait_s``.
@@ -165,6 +171,7 @@ class ScheduleMetrics:
                 "n_killed": self.n_killed,
                 "n_restarts": self.n_restarts,
                 "lost_proc_s": self.lost_proc_s,
+                **(vars(self.energy) if self.energy else {}),
             },
             by_partition,
         )
@@ -196,6 +203,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
     ran = admission.partition != NOWHERE
     makespan_s = _makespan_s(scenario, result, ran)
     n_restarts, lost_proc_s = _restarts(admission, result)
+    energy = _energy(scenario, result)
     total, partitions = scenario.cluster.total_procs, scenario.cluster.partitions
     return _flat(
         _group(scenario, admission, result, ran),
@@ -208,6 +216,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
             "n_killed": int((result.state == JobState.KILLED).sum()),
             "n_restarts": n_restarts,
             "lost_proc_s": lost_proc_s,
+            **(vars(energy) if energy else {}),
         },
         {
             part.name: _utilisation(
@@ -251,6 +260,7 @@ def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
         by_size_class=classes,
         n_restarts=n_restarts,
         lost_proc_s=lost_proc_s,
+        energy=_energy(scenario, result),
     )
 
 
@@ -262,6 +272,14 @@ def _restarts(
         return None, None
     lost_proc_s = float((admission.procs * result.restarts.lost_s).sum())
     return int(result.restarts.n.sum()), lost_proc_s
+
+
+def _energy(scenario: Scenario, result: SimulationResult) -> "EnergyMetrics | None":
+    if scenario.power is None:
+        return None
+    from sim.metrics.energy import energy_metrics
+
+    return energy_metrics(scenario, result)
 
 
 def max_wait_s(

@@ -44,8 +44,8 @@ class Admission:
         procs: int64, processors, after clipping.
         runtime_s: float64, seconds for which the job holds its resources: its run time after
             clipping and killing, and the cleanup after that.
-        estimate_s: float64, seconds that the scheduler plans with; below `runtime_s` only if
-            `may_overrun`.
+        estimate_s: float64, seconds that the scheduler plans with, a boot of nodes included; below
+            that and `runtime_s` only if `may_overrun`.
         requested_s: float64, the request after clipping.
         killed: bool, the run is cut at its request, or at the end of the grace period.
         demand: int64 [n_jobs, len(RESOURCES) - 1], need per processor of every resource except
@@ -115,6 +115,9 @@ def admit(scenario: Scenario) -> Admission:
     ran_s = runtime_s
     if scenario.cleanup_s > 0:
         runtime_s, estimate_s = runtime_s + scenario.cleanup_s, estimate_s + scenario.cleanup_s
+    longest_s = runtime_s
+    if scenario.boot_s > 0:
+        longest_s, estimate_s = scenario.boot_s + runtime_s, scenario.boot_s + estimate_s
     killed.setflags(write=False)
     partition = read_only_copy(partition)
     return Admission(
@@ -126,7 +129,7 @@ def admit(scenario: Scenario) -> Admission:
         requested_s=read_only_copy(requested_s),
         killed=killed,
         demand=demand,
-        may_overrun=bool((runtime_s > estimate_s).any()),
+        may_overrun=bool((longest_s > estimate_s).any()),
         ran_s=read_only_copy(ran_s),
     )
 

@@ -65,6 +65,14 @@ class Restarts:
 
 
 @dataclass(frozen=True, eq=False)
+class Holds:
+    """Times at which each job took its nodes, before they booted, and freed them, [n_jobs] each."""
+
+    from_s: NDArray[np.float64]
+    until_s: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Instances:
     """Machine and times of each task instance, as read-only columns of [n_instances].
 
@@ -96,8 +104,9 @@ class Instances:
 class SimulationResult:
     """Result of a simulation, as read-only columns of [n_jobs] in workload order.
 
-    Two results are equal when these columns, placement, restarts, instances and the digest are
-    equal bit by bit. The engine and the monitor's series do not count, because engines must agree.
+    Two results are equal when these columns, placement, restarts, instances, holds and the digest
+    are equal bit by bit. The engine and the monitor's series do not count, because engines must
+    agree.
 
     Attributes:
         start_s: float64, NaN for a rejected job; the last start of a job that was queued again.
@@ -112,6 +121,8 @@ class SimulationResult:
         restarts: restarts of each job; None if no job can be restarted.
         instances: instances of the tasks if these were placed on machines, else None. A job then
             starts with its first instance and ends with its last one.
+        holds: when each job held nodes, if idle nodes are switched off, else None. A start is
+            `from_s` and the seconds that nodes booted.
     """
 
     start_s: NDArray[np.float64]
@@ -125,6 +136,7 @@ class SimulationResult:
     placement: Placement | None = None
     restarts: Restarts | None = None
     instances: Instances | None = None
+    holds: Holds | None = None
 
     def __post_init__(self) -> None:
         for column in self.columns().values():
@@ -148,6 +160,9 @@ class SimulationResult:
         if self.restarts is not None:
             columns["n_restarts"] = self.restarts.n
             columns["lost_s"] = self.restarts.lost_s
+        if self.holds is not None:
+            columns["hold_from_s"] = self.holds.from_s
+            columns["hold_until_s"] = self.holds.until_s
         if self.instances is not None:
             columns |= {
                 f"instance_{instance_field.name}": getattr(self.instances, instance_field.name)

@@ -17,6 +17,7 @@ from sim.model.cluster import (
     cluster_values,
 )
 from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.power import NodePower
 from sim.model.workload import UNKNOWN, Workload
 
 Overrun = Literal["raise", "kill", "extend"]
@@ -71,6 +72,8 @@ class Scenario:
         placement: name of the rule that selects machines for instances
             (`sim.policies.placements.PLACEMENTS`).
         throttles: times at which machines run slower; this slows instances.
+        power: watts of the nodes, for the energy of a schedule of counted processors; if idle nodes
+            are switched off, they boot before a job starts. None is unknown.
     """
 
     workload: Workload
@@ -89,6 +92,7 @@ class Scenario:
     windows: tuple[CapacityWindow, ...] = ()
     placement: str = DEFAULT_PLACEMENT
     throttles: tuple[ThrottleWindow, ...] = ()
+    power: NodePower | None = None
 
     def __post_init__(self) -> None:
         if self.overrun not in get_args(Overrun):
@@ -120,6 +124,8 @@ class Scenario:
         check_windows(self.windows, self.cluster)
         object.__setattr__(self, "throttles", tuple(self.throttles))
         check_throttles(self.throttles, self.cluster)
+        if self.power is not None:
+            self._check_power(self.power)
         if self.allocation != "processors":
             self._check_machines()
         if self.allocation == "instances":
@@ -135,6 +141,29 @@ class Scenario:
         """Return whether the scenario allows killing running jobs and queuing them again."""
         fails = any(window.kind == "failure" for window in self.windows)
         return fails or any(part.preemptible for part in self.cluster.partitions)
+
+    @property
+    def boot_s(self) -> float:
+        """Return the seconds by which booting nodes may delay a start."""
+        return self.power.boot_s if self.power is not None and self.switches_off else 0.0
+
+    @property
+    def switches_off(self) -> bool:
+        """Return whether idle nodes are switched off."""
+        return self.power is not None and self.power.off_after_s is not None
+
+    def _check_power(self, power: NodePower) -> None:
+        power.check(self.cluster)
+        if self.allocation != "processors" or self.may_requeue:
+            refused = (
+                f"allocation '{self.allocation}'"
+                if self.allocation != "processors"
+                else "failure windows or a preemptible partition, which kill and queue jobs again"
+            )
+            raise ScenarioError(
+                f"the scenario has the power of nodes and {refused}; leave either out (node power "
+                "needs allocation='processors' and jobs that run once)."
+            )
 
     def _check_machines(self) -> None:
         if self.windows:
@@ -199,6 +228,8 @@ class Scenario:
         if self.allocation == "instances":
             content["placement"] = self.placement
             content["throttles"] = [asdict(window) for window in self.throttles]
+        if self.power is not None:
+            content["power"] = self.power.values()
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

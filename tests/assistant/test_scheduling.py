@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.applications.scheduling import RECORDED_WAITS, CurrentPolicies, Scheduling
+from assistant.applications.scheduling import (
+    ENERGY,
+    RECORDED_WAITS,
+    ClusterPower,
+    CurrentPolicies,
+    Scheduling,
+)
 from assistant.applications.scheduling_parameters import fill_gaps, time_levels, width_levels
 from assistant.core.errors import ApplicationError
-from sim import SimError, Workload, load_workload
+from sim import NodePower, SimError, Workload, load_workload
 from sim.generators import default_workload
 
 
@@ -107,6 +113,32 @@ def test_further_parameters() -> None:
     assert smaller["mean_wait_s"] >= application.evaluate(baseline, 0)["mean_wait_s"]  # type: ignore[operator]
 
 
+def test_power_opens_switching_off_and_a_cap_and_measures_energy() -> None:
+    """8 nodes of 2 W, 3 W busy; the two jobs of 1 h need 4 nodes each, an hour apart."""
+    jobs = Workload.from_arrays(
+        submit_s=[0.0, 7200.0], runtime_s=[3600.0, 3600.0], procs=[4, 4], max_procs=8
+    )
+    application = Scheduling(
+        jobs,
+        split=False,
+        levels={"power_off_after_s": (0, "30m"), "power_cap_w": (0, 18)},
+        power=ClusterPower(NodePower(3.0, 2.0, boot_s=60.0, price_per_kwh=10.0)),
+    )
+    assert dict(application.baseline) == {"power_off_after_s": 0, "power_cap_w": 0}
+    on = application.evaluate(application.baseline, 0)
+    assert on["energy_kwh"] == pytest.approx((3 * 8 * 2 + 2 * 4) / 1000)
+    assert on["energy_cost"] == pytest.approx(0.56)
+    assert on["mean_wait_s"] == 0.0
+    off = application.evaluate({"power_off_after_s": 1800, "power_cap_w": 0}, 0)
+    assert off["mean_wait_s"] == 30.0
+    assert off["n_boots"] == 4.0
+    assert off["energy_kwh"] < on["energy_kwh"]  # type: ignore[operator]
+    capped = application.scenario({"power_off_after_s": 0, "power_cap_w": 18})
+    assert [window.procs for window in capped.windows] == [6]  # 16 W idle and 1 W for each
+    assert set(ENERGY) <= {*application.measures}
+    assert set(on) <= {*application.measures}
+
+
 @pytest.mark.parametrize(
     ("more", "error", "words"),
     [
@@ -116,6 +148,11 @@ def test_further_parameters() -> None:
         ({"procs": 0}, ApplicationError, "at least 1"),
         ({"current_policies": CurrentPolicies(order="fcfc")}, SimError, "did you mean 'fcfs'"),
         ({"levels": {"backfill": ("easy", "esay")}}, SimError, "did you mean 'easy'"),
+        ({"levels": {"power_off_after_s": (0, 60)}}, ApplicationError, "needs the power of a node"),
+        ({"levels": {"power_cap_w": (0, 9)}}, ApplicationError, "needs the power of a node"),
+        ({"levels": {"power_cap_w": (0, -1)}}, ApplicationError, "power_cap_w has the level -1"),
+        ({"power": ClusterPower(NodePower(2.0, 1.0, node_procs=3))}, SimError, "whole number of"),
+        ({"power": ClusterPower(NodePower(2.0, 1.0), 7.0)}, SimError, "below the 8 W"),
     ],
 )
 def test_what_cannot_be_built_is_refused_at_once(more: dict, error: type, words: str) -> None:

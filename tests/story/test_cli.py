@@ -231,6 +231,18 @@ def test_simulate_prints_what_can_be_checked_by_hand(cli: Cli, log: Path, tmp_pa
     assert [float(line.split(",")[2]) for line in lines[1:]] == [0.0, 100.0, 20.0, 150.0]
 
 
+def test_simulate_measures_energy(cli: Cli, log: Path) -> None:
+    """550 s of 8 nodes of 10 W; 4 x 100 + 8 x 50 + 2 x 30 + 400 s of work, 5 W more each."""
+    power = ("--power", "busy_w=15", "--power", "idle_w=10")
+    code, out, err = cli("simulate", str(log), *power, "--json")
+    assert code == 0, err
+    joules = 550 * 8 * 10 + 5 * (4 * 100 + 8 * 50 + 2 * 30 + 400)
+    assert json.loads(out)["energy"]["energy_kwh"] * 3.6e6 == pytest.approx(joules)
+    assert "kWh" in cli("simulate", str(log), *power)[1]
+    code, _, err = cli("simulate", str(log), "--power", "busy_w=15", "--power", "idle_w=20")
+    assert (code, "off <= idle <= busy" in err) == (2, True)
+
+
 def test_simulate_with_fair_shares(cli: Cli, tmp_path: Path, log: Path) -> None:
     """Jobs of 8 of 8 processors for 10 s each, of users 1, 2, 1, 1, 2, worked by hand.
 

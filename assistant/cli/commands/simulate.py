@@ -26,7 +26,7 @@ from assistant.cli.job_table import (
     write_jobs,
 )
 from assistant.cli.log_comparison import LogComparison, current_configuration, print_transfer
-from assistant.cli.options import ReadingRule, by_number, policy_options
+from assistant.cli.options import Power, ReadingRule, by_number, policy_options, power_of
 from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import number, quantity
 from assistant.simtools.workload_log import reading_line
@@ -244,6 +244,7 @@ def simulate(
     ] = "auto",
     first: First = None,
     reading: ReadingRule = None,
+    power: Power = None,
     per_job: Annotated[
         Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
     ] = None,
@@ -283,7 +284,7 @@ def simulate(
         "--procs": procs, "--partition": partition, "--window": window, "--cleanup": cleanup,
         "--whole-nodes": whole_nodes, "--shared-nodes": shared_nodes, "--grace": grace,
         "--node-memory": node_memory, "--explain": explain_job,
-        "--backtest": compare or None, "--against": against,
+        "--backtest": compare or None, "--against": against, "--power": power or None,
         "--overrun": None if overrun == "raise" else overrun,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
@@ -329,6 +330,9 @@ def simulate(
         shares=by_number(share or [], "--share", "17=2"),
         windows=tuple(window_of(text) for text in window or []),
     )
+    nodes = power_of(power or [])
+    if nodes is not None:
+        scenario = nodes.applied_to(scenario)
     check_scenario(scenario)  # refuse an invalid scenario before any slow step
     if explain_job is not None:
         _explain(scenario, explain_job, as_json=as_json)
@@ -481,6 +485,14 @@ def _print_metrics(scenario: Scenario, metrics: ScheduleMetrics, engine: str) ->
         OUT.print(
             f"  {metrics.n_restarts:,} restart{'' if metrics.n_restarts == 1 else 's'} of killed "
             f"jobs, which lost {number(metrics.lost_proc_s / 3600)} processor-hours",
+            soft_wrap=True,
+        )
+    energy = metrics.energy
+    if energy is not None:
+        OUT.print(
+            f"  energy {number(energy.energy_kwh)} kWh, cost {number(energy.energy_cost)}, power "
+            f"{number(energy.mean_power_kw)} kW on average and {number(energy.peak_power_kw)} kW "
+            f"at most, {energy.n_boots:,} boots of nodes",
             soft_wrap=True,
         )
 
