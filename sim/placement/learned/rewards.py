@@ -71,7 +71,8 @@ class RewardGiver:
             return -np.maximum(jobs.end_s.max() - time_s, 0.0)
         weights = self.weights(jobs.path_s)
         from_s = np.maximum(jobs.submit_s[None], time_s[:, None])
-        return -(np.maximum(jobs.end_s[None] - from_s, 0.0) @ weights)
+        returns: Floats = -(np.maximum(jobs.end_s[None] - from_s, 0.0) @ weights)
+        return returns
 
 
 def _per_job(path_s: Floats) -> Floats:

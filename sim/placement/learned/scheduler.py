@@ -26,6 +26,9 @@ from sim.placement.live_cluster import LiveCluster
 FORMAT, VERSION = "copperline learned placement", 1
 ENDING = ".npz"
 
+SAME_SCORE = 1e-9
+"""Scores that differ less are equal: sums of floats depend on the machine."""
+
 
 @dataclass(frozen=True)
 class CurvePoint:
@@ -92,9 +95,9 @@ class LearnedPlacement:
     def select(
         self, scores: NDArray[np.float64], features: NDArray[np.float64], clock: float
     ) -> int:
-        """Return the pair to take among pairs with these scores: the best."""
+        """Return the pair to take among pairs with these scores: the first of the best."""
         del features, clock
-        return int(np.argmax(scores))
+        return int(np.argmax(scores >= scores.max() - SAME_SCORE))
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_reader": None}
