@@ -271,7 +271,7 @@ def main() -> None:
     """Train, compare and print Markdown tables."""
     options = parser(__doc__ or "")
     options.add_argument("--part", choices=(*PARTS, "all"), default="held")
-    options.add_argument("--iterations", type=int, default=150)
+    options.add_argument("--iterations", type=int, default=100)
     options.add_argument("--seed", type=int, default=1, help="of the training")
     options.add_argument("--seeds", type=int, default=10, help="draws of the test")
     options.add_argument("--save", type=Path, metavar="DIR")

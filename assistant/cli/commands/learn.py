@@ -105,6 +105,7 @@ def learn(
         too_wide="reject",
     )  # fmt: skip
     checkpoint = to.with_suffix(".checkpoint.npz")
+    say(f"training on {workload.n_jobs:,} jobs, seed {seed}")
     if checkpoint.exists():
         say(f"going on from {checkpoint}; remove it to begin anew")
     done = [0]
@@ -114,9 +115,7 @@ def learn(
         describe(_progress_line(plan, progress))
 
     try:
-        with progress_spinner(
-            f"Training with seed {seed} on {workload.n_jobs:,} jobs …"
-        ) as describe:
+        with progress_spinner(f"Training for {objective} …") as describe:
             scheduler = train(
                 scenario, plan, workers=workers or os.cpu_count() or 1, checkpoint=checkpoint,
                 progress=kept,

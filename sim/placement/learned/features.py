@@ -89,7 +89,7 @@ class PairReader:
         alike = np.fromiter(first_alike.values(), dtype=np.int64)
         free = np.array([machines[i].free for i in alike.tolist()], dtype=np.int64)
         asked = np.array([task.takes for task in ready], dtype=np.int64)
-        has_room: NDArray[np.bool_] = (free[None] >= asked[:, None]).all(axis=2)
+        has_room = np.all(free[None] >= asked[:, None], axis=2)
         for row, task in enumerate(ready):
             if task.takes.mgpu > 0:
                 has_room[row] = [machines[i].accommodate(task) for i in alike.tolist()]

@@ -68,7 +68,8 @@ class RewardGiver:
     def returns(self, jobs: FinishedJobs, time_s: Floats) -> Floats:
         """Return the sum of all rewards after each time (the return to go): float64 [n]."""
         if self.weights is None:
-            return -np.maximum(jobs.end_s.max() - time_s, 0.0)
+            left_s: Floats = np.maximum(jobs.end_s.max() - time_s, 0.0)
+            return -left_s
         weights = self.weights(jobs.path_s)
         from_s = np.maximum(jobs.submit_s[None], time_s[:, None])
         returns: Floats = -(np.maximum(jobs.end_s[None] - from_s, 0.0) @ weights)
