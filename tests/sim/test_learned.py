@@ -258,6 +258,17 @@ def test_training_learns_that_short_jobs_go_first() -> None:
     assert objective_of(one, FirstFit(), reward_giver_named("completion")) == 55.0
 
 
+def test_the_best_policy_is_kept_and_not_the_last() -> None:
+    one = drawn_jobs(3, n_jobs=24)
+    plan = replace(PLAN, features="jobs", iterations=4, jobs=8, every=1, rate=1.0, seed=2)
+    trained = learn(one, plan)
+    curve = trained.record.curve
+    best = min(curve, key=lambda point: point.ratio)
+    assert curve[-1].ratio > best.ratio
+    held = part_of(one, 16, 8)
+    assert objective_of(held, trained, reward_giver_named("completion")) == best.objective
+
+
 def test_an_interrupted_training_goes_on_to_the_same_end(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
     seen: list[LearningProgress] = []

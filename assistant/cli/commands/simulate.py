@@ -397,8 +397,10 @@ def _only_for_rules(engine: str, backfill: str | None) -> None:
             "a trained scheduler chooses among all ready tasks, so --backfill has no effect; leave "
             "it out"
         )
-    if engine not in ("auto", "process"):
-        raise SettingsError(f"a trained scheduler needs the engine process; leave out {engine}")
+    if engine not in WATCHING_ENGINES:
+        raise SettingsError(
+            f"a trained scheduler is simulated by the engine process; leave out --engine {engine}"
+        )
 
 
 def _cluster(workload: Workload, procs: int | None, partitions: list[str]) -> ClusterSpec:
