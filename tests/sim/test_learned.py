@@ -29,6 +29,7 @@ from sim.placement import (
     reward_giver_named,
     simulate_algorithm,
 )
+from sim.placement.learned import training
 from sim.placement.learned.brain import Adam, Brain, policy_gradient, softmax
 from sim.placement.learned.scheduler import TrainingRecord
 from tests.draw.instances import scenario_of_instances
@@ -203,6 +204,28 @@ def test_rewards_by_hand(name: str, objective: float, after_4_s: float) -> None:
     assert giver.objective(JOBS) == pytest.approx(objective)
     returns = giver.returns(JOBS, np.array([0.0, 4.0, 12.0, 99.0]))
     assert returns == pytest.approx([-objective, -after_4_s, 0.0, 0.0])
+
+
+def test_rewards_without_a_job_are_zero() -> None:
+    none = FinishedJobs(*(np.zeros(0) for _ in range(3)))
+    assert [giver.objective(none) for giver in REWARD_GIVERS] == [0.0, 0.0, 0.0]
+
+
+def test_a_long_episode_keeps_some_of_its_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, brain = drawn_jobs(3), random_brain("pairs")
+    found = []
+    for most in (10**6, 100):
+        monkeypatch.setattr(training, "MOST_PAIRS", most)
+        explorer = training._Explorer(brain, scheduler("pairs").record, np.random.default_rng(0))
+        result = simulate_algorithm(one, explorer).result
+        found.append(explorer.episode(FinishedJobs.of(one, result)))
+    whole, part = found
+    assert 50 < len(part.features) <= 100 < len(whole.features)
+    sizes = np.diff(np.append(part.begins, len(part.features)))
+    assert (sizes > 1).all()
+    assert ((part.chosen - part.begins < sizes) & (part.chosen >= part.begins)).all()
+    rows = {row.tobytes() for row in whole.features[whole.chosen]}
+    assert {row.tobytes() for row in part.features[part.chosen]} <= rows
 
 
 def test_an_unknown_objective_is_told_with_the_known_ones() -> None:

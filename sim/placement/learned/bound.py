@@ -25,7 +25,7 @@ def hindsight_bound(scenario: Scenario, objective: str) -> float:
     Slowdown: the longest paths alone, which is 1.
 
     Args:
-        scenario: scenario with allocation ``instances``.
+        scenario: scenario with allocation ``instances`` in which every job fits.
         objective: name of a reward giver.
 
     Raises:

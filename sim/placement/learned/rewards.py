@@ -68,7 +68,7 @@ class RewardGiver:
     def returns(self, jobs: FinishedJobs, time_s: Floats) -> Floats:
         """Return the sum of all rewards after each time (the return to go): float64 [n]."""
         if self.weights is None:
-            left_s: Floats = np.maximum(jobs.end_s.max() - time_s, 0.0)
+            left_s: Floats = np.maximum(jobs.end_s.max(initial=0.0) - time_s, 0.0)
             return -left_s
         weights = self.weights(jobs.path_s)
         from_s = np.maximum(jobs.submit_s[None], time_s[:, None])
@@ -77,7 +77,7 @@ class RewardGiver:
 
 
 def _per_job(path_s: Floats) -> Floats:
-    return np.full(len(path_s), 1.0 / len(path_s))
+    return np.full(len(path_s), 1.0 / max(len(path_s), 1))
 
 
 def _per_path(path_s: Floats) -> Floats:

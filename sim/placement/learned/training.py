@@ -46,6 +46,9 @@ CHECKPOINT, VERSION = "copperline checkpoint of a training", 1
 HELD_BACK = 0.2
 HIDDEN = (32, 16)
 LAST_RATE = 0.1
+MOST_PAIRS = 20_000
+"""Pairs that an episode keeps; of a longer one random decisions are kept, which bounds memory."""
+
 MOST = {"iterations": 100_000, "jobs": 10_000, "parts": 1000, "episodes": 1000, "every": 100_000}
 
 
@@ -143,13 +146,17 @@ class _Explorer(LearnedPlacement):
 
     def episode(self, jobs: FinishedJobs) -> Episode:
         """Return the decisions of the simulation that has ended with these times of jobs."""
-        sizes = np.array([len(rows) for rows in self.seen], dtype=np.int64)
+        order = self.rng.permutation(len(self.seen))
+        n_pairs = np.cumsum([len(self.seen[i]) for i in order])
+        kept = np.sort(order[n_pairs <= MOST_PAIRS]).tolist()
+        seen = [self.seen[i] for i in kept]
+        sizes = np.array([len(rows) for rows in seen], dtype=np.int64)
         begins = np.cumsum(sizes) - sizes
-        width = len(FEATURES[self.record.features])
-        empty = np.zeros((0, width), dtype=np.float32)
+        empty = np.zeros((0, len(FEATURES[self.record.features])), dtype=np.float32)
         return Episode(
-            np.concatenate([empty, *self.seen]), begins,
-            begins + np.array(self.chosen, dtype=np.int64), np.array(self.times), jobs,
+            np.concatenate([empty, *seen]), begins,
+            begins + np.array([self.chosen[i] for i in kept], dtype=np.int64),
+            np.array([self.times[i] for i in kept]), jobs,
         )  # fmt: skip
 
 
