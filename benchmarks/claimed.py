@@ -63,6 +63,8 @@ ENERGY = Command(
 OPENB = Command("benchmarks.openb --data {data}/openb")
 OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
 PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
+DEEPJS = Command("benchmarks.deepjs")
+DEEPJS_LAW = Command("benchmarks.deepjs --part law")
 SPEED = Command(
     "benchmarks.sim --log {data}/swf/theta_2022.swf.gz --log {data}/swf/UniLu-Gaia-2014-1.swf.gz "
     "--part speed"
@@ -279,6 +281,8 @@ CLAIMS: tuple[Claim, ...] = (
     Table(PLACING, "| machines | placement | rule |", PLACEMENT, keys=3),
     Sentence(PLACING, r"slowdown is at most ([\d.]+) by every rule", PLACEMENT,
              extreme(max, "1000_", "_slowdown")),
+    Table(PLACING, "| jobs held back | trained", DEEPJS),
+    Table(PLACING, "| larger graphs | trained", DEEPJS_LAW),
     Table(PLACING, "| placement | GPUs held", OPENB),
     Table(PLACING, "| in fragments, at load", OPENB),
     Sentence(FLEETS, r"60 of (\d+,\d+) combinations, found ([\d,]+) against ([\d,]+) of the "

@@ -439,7 +439,7 @@ PlacementName = Annotated[
     typer.Option(
         help="With --machines, rule that selects one of the machines with room for a pod: "
         + ", ".join(known_names()["placement"])
-        + ".  [default: first_fit]",
+        + ", or a trained scheduler (FILE.npz).  [default: first_fit]",
         show_default=False,
     ),
 ]
@@ -516,32 +516,55 @@ def rigid_note(workload: Workload) -> str | None:
     )
 
 
-def place(scenario: Scenario, engine: str, per_job: Path | None, *, as_json: bool) -> int:
+def trained_scheduler(placement: str | None) -> Path | None:
+    """Return the file of a trained scheduler that --placement names, or None for a rule."""
+    is_file = placement is not None and placement.endswith(".npz")
+    return Path(placement) if placement is not None and is_file else None
+
+
+def place(
+    scenario: Scenario, engine: str, per_job: Path | None, trained: Path | None, *, as_json: bool
+) -> int:
     """Simulate the placement of instances, print the metrics and return the exit code.
+
+    Args:
+        scenario: jobs on machines; its placement is ignored by a trained scheduler.
+        engine: name of the engine; a trained scheduler has its own.
+        per_job: file of a table of jobs.
+        trained: file of a trained scheduler.
+        as_json: print one JSON object.
 
     Raises SettingsError if the table of jobs cannot be written, SimError for an invalid scenario.
     """
     check_scenario(scenario)  # refuse an invalid scenario before any slow step
-    result = simulate(scenario, engine=engine)
+    if trained is None:
+        result = simulate(scenario, engine=engine)
+    else:
+        from sim.placement import LearnedPlacement, simulate_algorithm
+
+        result = simulate_algorithm(scenario, LearnedPlacement.load(trained)).result
     metrics = summarise_instances(scenario, result)
     if as_json:
         how = {"engine": result.engine, "note": result.note}
-        print_json({"scenario": scenario.digest, **how, **asdict(metrics)})
+        print_json({"scenario": result.scenario_digest, **how, **asdict(metrics)})
     else:
         if result.note is not None:
             say(f"note: {result.note}")
-        _print_metrics(scenario, metrics, result.engine)
+        rules = f"backfill {scenario.backfill}, placement {scenario.placement}"
+        _print_metrics(
+            scenario, metrics, rules if trained is None else f"placement {trained}", result.engine
+        )
     if per_job is not None:
         write_placed_jobs(per_job, scenario, result)
     return 0
 
 
-def _print_metrics(scenario: Scenario, metrics: InstanceMetrics, engine: str) -> None:
+def _print_metrics(scenario: Scenario, metrics: InstanceMetrics, rules: str, engine: str) -> None:
     n_machines = scenario.cluster.n_machines
     OUT.print(
         f"{scenario.workload.name}  {metrics.n_jobs:,} jobs, {metrics.n_instances:,} pods on "
         f"{n_machines:,} machine{'' if n_machines == 1 else 's'}, {scenario.order}, "
-        f"backfill {scenario.backfill}, placement {scenario.placement}, engine {engine}",
+        f"{rules}, engine {engine}",
         soft_wrap=True,
     )
     table = table_of("", "number", "mean", "median", "p95", "max")

@@ -109,6 +109,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "simulate:simulate",
         "Replay a job log on a cluster and measure waits, responses, slowdowns and utilisation.",
     ),
+    "learn": (
+        "learn:learn",
+        "Train a scheduler by policy gradient; after Ctrl-C the same command goes on.",
+    ),
     "app": ("service:app", "Open the browser UI for the stored experiments; Ctrl-C ends it."),
     "serve": (
         "service:serve",

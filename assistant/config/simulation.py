@@ -181,6 +181,9 @@ class PlacementSettings(StrictModel):
     )
     baseline: dict[str, LevelValue] = setting("What else is current: policies by name.", {})
     options: dict[str, BoundedNumber] = setting("Options of policies, by name.", {})
+    learned: dict[str, str] = setting(
+        "Files of trained schedulers (.npz), by their names as levels of `placement`.", {}
+    )
     wait_cost_per_h: Annotated[float, COST_PER_H] = setting("Cost of a job that waits.", 10.0)
     beyond_at_most: float = setting(
         "Share of held processors that may exceed the existing ones.", 0.05, ge=0, le=1
@@ -214,12 +217,18 @@ class PlacementSettings(StrictModel):
 
     def build(self) -> FleetPlacement:
         """Build the placement application, or raise ApplicationError or SimError."""
+        learned = {}
+        if self.learned:
+            from sim.placement import LearnedPlacement
+
+            learned = {name: LearnedPlacement.load(file) for name, file in self.learned.items()}
         return FleetPlacement(
             workloads=self._workloads(),
             kinds=self._kinds(),
             levels=self.levels,
             current=self.baseline,
             options={name: float(value) for name, value in self.options.items()},
+            learned=learned,
             wait_cost_per_h=self.wait_cost_per_h,
             beyond_at_most=self.beyond_at_most,
             wait_at_most_s=self.wait_at_most,

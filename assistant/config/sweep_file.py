@@ -329,6 +329,12 @@ def parse_settings(text: str, label: str, folder: Path, name: str) -> dict[str, 
         for key in FILES_NAMED:
             if isinstance(application.get(key), str):
                 application[key] = str(folder / application[key])
+        learned = application.get("learned")
+        if isinstance(learned, dict):
+            application["learned"] = {
+                name: str(folder / file) if isinstance(file, str) else file
+                for name, file in learned.items()
+            }
         futures = application.get("futures")
         if isinstance(futures, dict) and isinstance(futures.get("model"), str):
             futures["model"] = str(folder / futures["model"])

@@ -189,6 +189,17 @@ class LiveMachine:
         return tuple(self._state.fleet.devices[host.first_device : host.behind_device])
 
     @property
+    def kind(self) -> int:
+        """Return the number of the machine's kind: equal ones suit the same needs."""
+        return self._state.fleet.hosts[self.number].kind
+
+    @property
+    def speeds(self) -> tuple[float, float]:
+        """Return the present speeds of processors and GPUs, as shares of full speed."""
+        host = self._state.fleet.hosts[self.number]
+        return host.cpu_speed, host.gpu_speed
+
+    @property
     def running_instances(self) -> tuple[LiveInstance, ...]:
         """Return the instances on the machine, in order of placement."""
         return tuple(map(self._state.instance, self._state.on_machine[self.number]))

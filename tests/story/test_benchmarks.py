@@ -42,6 +42,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "openb": ("--data", "openb"),
     "ranking": (),
     "placement": ("--data", ""),
+    "deepjs": ("--data", ""),
     "warned_sweeps": ("--data", ""),
     "backtest": ("--data", ""),
     "default_question": ("--data", ""),

@@ -7,6 +7,7 @@ machine. Machines cost money while they are there, and so do waiting jobs.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from sim.api import (
 from sim.generators import generate, published_model
 from sim.metrics import overcommitted_share
 from strategies import Exclusion, Level, Parameter, ParameterSpace
+
+if TYPE_CHECKING:  # imported when a run needs it
+    from sim.placement import LearnedPlacement
 
 GIB, WHOLE = 2**30, 1000
 
@@ -199,6 +203,8 @@ class FleetPlacement(BatchApplication):
             naming an option of a placement rule opens it.
         current: current values of parameters that differ from the usual ones.
         options: options of placement in every run; gangs are placed at once unless set otherwise.
+        learned: trained schedulers by the name that they have as a level of ``placement``; they
+            choose tasks too, so backfill has no effect on them.
         wait_cost_per_h: cost per hour between the submission of a job and the placement of its
             first instance.
         beyond_at_most: largest share of the held processors that exceeds the real ones.
@@ -214,6 +220,7 @@ class FleetPlacement(BatchApplication):
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     current: Mapping[str, Level] = field(default_factory=dict)
     options: Mapping[str, float] = field(default_factory=dict)
+    learned: Mapping[str, "LearnedPlacement"] = field(default_factory=dict)
     wait_cost_per_h: float = 10.0
     beyond_at_most: float = 0.05
     wait_at_most_s: float | None = None
@@ -248,7 +255,9 @@ class FleetPlacement(BatchApplication):
                     f"the application placement has no parameter '{name}'"
                     f"{hint(name, allowed_names)}"
                 )
+        self._check_learned()
         allowed = known_names() | {"backfill": backfills_for("instances")}
+        allowed["placement"] = (*allowed["placement"], *self.learned)
         for name in POLICIES:
             for level in (*self._among(name), self._now(name)):
                 if level not in allowed[name]:
@@ -265,6 +274,19 @@ class FleetPlacement(BatchApplication):
                 raise ApplicationError(
                     f"cpu_overcommit has the level {level!r}; allowed are numbers from 1 to 100"
                 )
+
+    def _check_learned(self) -> None:
+        for name in self.learned:
+            if name in known_names()["placement"]:
+                raise ApplicationError(
+                    f"a trained scheduler is called '{name}', as a placement rule is; use another "
+                    "name"
+                )
+        if self.learned and any(w.tasks is not None and w.tasks.gang.any() for w in self.workloads):
+            raise ApplicationError(
+                "the jobs have gangs, but trained schedulers place instances one by one; leave out "
+                "'learned', or use jobs without gangs"
+            )
 
     @cached_property
     def _options(self) -> dict[str, tuple[PolicyOption, tuple[str, ...]]]:
@@ -293,7 +315,7 @@ class FleetPlacement(BatchApplication):
         usual: dict[str, tuple[Level, ...]] = {
             kind.spec.name + COUNT: kind.counts for kind in self.kinds
         }
-        usual["placement"] = known_names()["placement"]
+        usual["placement"] = (*known_names()["placement"], *self.learned)
         usual["order"] = ("fcfs", "sjf", "saf", "laf")
         usual["backfill"] = ("greedy", "none")
         usual["cpu_overcommit"] = (1.0, 1.1, 1.25, 1.5, 2.0)
@@ -342,6 +364,10 @@ class FleetPlacement(BatchApplication):
             text = " and ".join(f"{name} == 0" for name in counts if len(self._among(name)) > 1)
             exclusions.append(Exclusion.parse(text))
         rules = [str(rule) for rule in self._among("placement")]
+        learned = [rule for rule in rules if rule in self.learned]
+        if learned and len(rules) > len(learned) and len(self._among("backfill")) > 1:
+            now = self._now("backfill")
+            exclusions.append(Exclusion.parse(f"placement in {learned!r} and backfill != {now!r}"))
         for name in self.levels:
             unaware = [
                 r for r in rules if name in self._options and r not in self._options[name][1]
@@ -400,6 +426,14 @@ class FleetPlacement(BatchApplication):
                 "the machines until the end of the last job, and "
                 f"{self.wait_cost_per_h:g} for each hour that a job waits",
             ),
+            *(
+                Fact(
+                    "Trained scheduler",
+                    f"{name}: for {it.record.objective}, on {it.record.trained_on}, digest "
+                    f"{it.digest[:16]}",
+                )
+                for name, it in self.learned.items()
+            ),
         )
 
     def scenario(self, values: Mapping[str, Level], number: int = 0) -> Scenario:
@@ -412,6 +446,8 @@ class FleetPlacement(BatchApplication):
             if (n := self._count(kind, values))
         ]
         rule = str(have["placement"])
+        if rule in self.learned:
+            rule = str(TODAY["placement"])
         settings = {**self.options, **{n: float(values[n]) for n in values if n in self._options}}
         workload = self.workloads[number]
         return Scenario(
@@ -426,7 +462,8 @@ class FleetPlacement(BatchApplication):
             options={
                 n: v
                 for n, v in settings.items()
-                if n not in self._options or rule in self._options[n][1]
+                if (n not in self._options or rule in self._options[n][1])
+                and not (have["placement"] in self.learned and n == "all_or_nothing")
             },
         )
 
@@ -435,8 +472,14 @@ class FleetPlacement(BatchApplication):
 
     def simulate(self, values: Mapping[str, Level], number: int = 0) -> SimulationResult:
         """Simulate a configuration with one workload. Raises RunError if that is impossible."""
+        scheduler = self.learned.get(str(values.get("placement", self._now("placement"))))
         try:
-            return simulate(self.scenario(values, number))
+            if scheduler is None:
+                return simulate(self.scenario(values, number))
+            from sim.placement import LearnedPlacement, simulate_algorithm
+
+            mine = LearnedPlacement(scheduler.brain, scheduler.record)  # for this thread
+            return simulate_algorithm(self.scenario(values, number), mine).result
         except SimError as error:
             raise RunError(str(error)) from error
 

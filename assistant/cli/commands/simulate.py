@@ -23,6 +23,7 @@ from assistant.cli.job_table import (
     print_explanation,
     rigid_note,
     throttle_of,
+    trained_scheduler,
     write_jobs,
 )
 from assistant.cli.log_comparison import LogComparison, current_configuration, print_transfer
@@ -293,6 +294,9 @@ def simulate(
     if per_job is not None:
         check_writable(per_job)
     workload = load_log(log, first, reading)
+    trained = trained_scheduler(placement)
+    if trained is not None:
+        _only_for_rules(engine, backfill)
     if machines is not None:
         return place(
             Scenario(
@@ -305,11 +309,12 @@ def simulate(
                 options=policy_options(option or []),
                 qos_priority=by_number(qos or [], "--qos", "2=100"),
                 shares=by_number(share or [], "--share", "17=2"),
-                placement=placement or "first_fit",
+                placement="first_fit" if trained is not None else placement or "first_fit",
                 throttles=tuple(throttle_of(text) for text in throttle or []),
             ),
             engine,
             per_job,
+            trained,
             as_json=as_json,
         )
     cluster, allocation = _cut(
@@ -386,6 +391,19 @@ def _only_to_explain(engine: str, per_job: Path | None, *, compare: bool) -> Non
         raise SettingsError(
             f"--explain needs an engine that can be watched ({', '.join(WATCHING_ENGINES)}); leave "
             f"out --engine {engine}, as all engines give the same schedule"
+        )
+
+
+def _only_for_rules(engine: str, backfill: str | None) -> None:
+    """Refuse options that have no effect on a trained scheduler."""
+    if backfill is not None:
+        raise SettingsError(
+            "a trained scheduler chooses among all ready tasks, so --backfill has no effect; leave "
+            "it out"
+        )
+    if engine not in WATCHING_ENGINES:
+        raise SettingsError(
+            f"a trained scheduler is simulated by the engine process; leave out --engine {engine}"
         )
 
 

@@ -1,0 +1,1 @@
+"""Placement by a trained network, after DeepJS: features, brain, scheduler, rewards, training."""
