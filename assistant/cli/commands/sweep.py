@@ -49,6 +49,7 @@ from assistant.config.sweep_file import (
 from assistant.core.events import is_external_application
 from assistant.core.ports import Result
 from assistant.executors.spec import check_capacity
+from assistant.presentation.report.forms import form_of
 from assistant.presentation.report.html import check_target
 from assistant.service.store_connection import embedded_service
 from assistant.session.execution import ExecutionLock
@@ -143,6 +144,7 @@ def _steer(
     if start_from is None and not earlier and not as_json:
         say_similar(path, built)
     if report is not None:
+        form_of(report)
         check_target(report)
     if is_external_application(tables.get("application")):
         return _sweep_externally(built, tables, first_runs, before, earlier, path, report, as_json)
