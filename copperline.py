@@ -575,7 +575,7 @@ class Study:
         ``copperline[pdf]``, and ``.zip`` has all data, for ``copperline import``. Raises
         SettingsError for another ending, or a form that cannot be written here.
         """
-        from assistant.config.report_content import report_content
+        from assistant.config.snapshot import report_content
         from assistant.presentation.report.forms import form_of, write_form
 
         form_of(Path(path))

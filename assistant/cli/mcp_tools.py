@@ -31,7 +31,7 @@ from assistant.cli.mcp_access import (
     require,
     require_reason,
 )
-from assistant.config.report_content import report_content
+from assistant.config.snapshot import report_content
 from assistant.core.bounds import LevelValues, Name, Position, PositiveNumber
 from assistant.core.codec import encode_event
 from assistant.core.commands import Command, Keep, SubmitBatch

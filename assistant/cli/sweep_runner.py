@@ -35,8 +35,7 @@ from assistant.cli.experiment_view import (
     summary,
 )
 from assistant.client.remote_session import RemoteSession
-from assistant.config.report_content import report_content
-from assistant.config.snapshot import past_results
+from assistant.config.snapshot import past_results, report_content
 from assistant.config.sweep_file import BuiltSweep
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import Event, ExperimentOpened, WarningIssued

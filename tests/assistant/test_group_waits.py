@@ -4,7 +4,7 @@ import numpy as np
 
 from assistant import Session, Sla, open_session
 from assistant.applications.scheduling import CurrentPolicies, Scheduling
-from assistant.config.report_content import group_waits, report_content
+from assistant.config.snapshot import group_waits, report_content
 from assistant.core.experiment import Experiment
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.report.data import GroupWaits

@@ -43,8 +43,7 @@ from assistant.cli.experiment_view import (
     summary,
     warning_object,
 )
-from assistant.config.report_content import report_content
-from assistant.config.snapshot import rebuild
+from assistant.config.snapshot import rebuild, report_content
 from assistant.core.codec import encode_event, event_tag
 from assistant.core.commands import StopRun
 from assistant.core.errors import (

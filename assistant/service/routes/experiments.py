@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.what_if import WhatIf
-from assistant.config.report_content import report_content
+from assistant.config.snapshot import report_content
 from assistant.core.codec import decode_event
 from assistant.core.commands import Command
 from assistant.core.errors import AssistantError, CodecError
@@ -76,6 +76,7 @@ state_router = APIRouter(
 )
 
 PAGE = 1000
+_FILE = {"type": "string", "format": "binary"}
 _FORM_NAMES = f"^({'|'.join(form.ending[1:] for form in FORMS)})$"
 DIGEST = 16  # Digits of an ETag that are a digest of the answer
 LOOK_S = 0.2  # interval between two looks of a stream for new events
@@ -274,7 +275,7 @@ async def effects(experiment: ExperimentId, context: ContextOf) -> EffectsRankin
 @query_router.get(
     "/experiments/{experiment}/report",
     response_class=Response,
-    responses={200: {"content": {form.media_type: {} for form in FORMS}}},
+    responses={200: {"content": {form.media_type: {"schema": _FILE} for form in FORMS}}},
 )
 async def report(
     experiment: ExperimentId,

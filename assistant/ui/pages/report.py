@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from assistant.config.report_content import group_waits, report_content
+from assistant.config.snapshot import group_waits, report_content
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Application
 from assistant.presentation.report.data import (
