@@ -321,11 +321,12 @@ def _introduce(session: ExperimentQueries) -> None:
     for fact in (*opened.facts[:3], *agreement):
         say(f"  {fact.label.lower()}: {fact.text}")
     decisions = [fact.text for fact in opened.facts if fact.label == READING]
+    n = len(space.parameters)
     reading = reading_line(decisions, "the report lists them")
     if reading is not None:
         say(f"  {reading}")
     say(
-        f"  {space.size:,} combinations of {len(space.parameters)} parameters"
+        f"  {space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}"
         + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
         + f"; {_limits(session)}"
     )

@@ -142,7 +142,7 @@ def draw(model: Model, horizon: Horizon, streams: RandomStreams) -> Workload:
     )
     order = np.lexsort((queue, submit_s))
     sentence = (
-        f"{len(order)} requests come from a model: run time * (1 + U(0, {factor:g})), rounded up "
+        f"{len(order):,} requests come from a model: run time * (1 + U(0, {factor:g})), rounded up "
         "to round values."
     )
     return Workload.from_arrays(
@@ -383,7 +383,7 @@ def default_workload(seed: int = 0, n_jobs: int = 1500) -> Workload:
     runtime_s = np.maximum(sample.runtime_s, 1.0)
     rng = np.random.default_rng(of_requests)
     sentence = (
-        f"{n_jobs} requests come from a model: run time * (1 + U(0, {FACTOR:g})), rounded up to "
+        f"{n_jobs:,} requests come from a model: run time * (1 + U(0, {FACTOR:g})), rounded up to "
         "round values."
     )
     return Workload.from_arrays(

@@ -137,7 +137,7 @@ def test_a_run_is_stopped_when_its_report_is_hopeless_and_the_summary_says_so() 
     assert stopped_words(run) == (
         "stopped early by the median rule: at epoch 5, 3 of 3 other runs were better"
     )
-    assert "1 of 4 runs were stopped early (the median rule)." in " ".join(
+    assert "1 of 4 runs was stopped early (the median rule)." in " ".join(
         baseline_finding(session.experiment).sentences
     )
     (event,) = [event for event in store.load(session.id) if isinstance(event, RunStopped)]
@@ -176,7 +176,7 @@ def test_the_rule_can_be_changed_while_runs_execute_and_turned_off() -> None:
     assert len(changes) == 3
     again = Experiment.replay(events)
     assert (again.early_stopping, again.curves) == (None, None)
-    assert "1 of 4 runs were stopped early (the median rule)." in " ".join(
+    assert "1 of 4 runs was stopped early (the median rule)." in " ".join(
         baseline_finding(session.experiment).sentences
     )
     session.finish("enough")

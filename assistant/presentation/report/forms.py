@@ -391,7 +391,9 @@ def read_bundle(path: Path) -> tuple[str, tuple[Event, ...]]:
 
 
 FORMS: tuple[ReportForm, ...] = (
-    ReportForm(".html", "HTML", "one page", ".html", "text/html", _write_html),
+    ReportForm(
+        ".html", "HTML", "one page that opens without a network", ".html", "text/html", _write_html
+    ),
     ReportForm(
         ".md", "Markdown", "Markdown with charts as SVG files", ".md.zip", _ZIP, _write_markdown
     ),

@@ -218,14 +218,16 @@ def _stopped_early(experiment: Experiment) -> tuple[str, ...]:
     if not stopped:
         return ()
     rules = " and ".join(dict.fromkeys(STOP_RULES[r.stopped_by] for r in stopped if r.stopped_by))
-    text = f"{len(stopped)} of {len(experiment.runs)} runs were stopped early ({rules})"
+    were = "was" if len(stopped) == 1 else "were"
+    text = f"{len(stopped)} of {len(experiment.runs)} runs {were} stopped early ({rules})"
     if curves is None:  # the rule was turned off, and the steps are forgotten
         return (f"{text}.",)
     ended = [run for run in experiment.runs_in(RunState.COMPLETED) if run.stopped is None]
     whole = max((curves.step_of(run.id) or 0.0 for run in ended), default=0.0)
     if whole > 0:
         share = fmean(curves.step_of(run.id) or 0.0 for run in stopped) / whole
-        text += f", on average after {percent(min(share, 1.0))} of the steps of a whole run"
+        part = "all" if share >= 1 else f"{percent(share)} of"
+        text += f", on average after {part} the steps of a whole run"
     return (f"{text}.",)
 
 

@@ -73,7 +73,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         st.caption(f"{form.label}: {form.summary}.")
     else:
         st.warning(escape_markdown(f"{missing[:1].upper()}{missing[1:]}."))
-    _tables(data)
+    _tables(data, experiment)
     _waits(experiment)
     st.subheader("Basis of this report")
     for fact in data.facts:
@@ -87,13 +87,17 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     return None
 
 
-def _waits(experiment: Experiment) -> None:
-    """Show who gains and who loses, by class of jobs, by user and by partition."""
+def _classes(experiment: Experiment) -> None:
     classes = class_rows(experiment)
-    if not classes:
+    if classes:
+        st.subheader("Who gains and who loses")
+        _compared("mean wait of", classes)
+
+
+def _waits(experiment: Experiment) -> None:
+    """Show who gains and who loses by user and by partition, which a simulation tells."""
+    if not class_rows(experiment):
         return
-    st.subheader("Who gains and who loses")
-    _compared("mean wait of", classes)
     best, baseline = experiment.best, experiment.baseline
     runs = tuple(run.id for run in (best, baseline) if run is not None)
     with st.spinner("Simulating the current and the best configuration again …"):
@@ -103,7 +107,7 @@ def _waits(experiment: Experiment) -> None:
     if groups.missing:
         st.info(escape_markdown(f"{groups.missing[:1].upper()}{groups.missing[1:]}."))
     for table in groups.tables:
-        st.markdown(f"**By {table.group}**")
+        st.subheader(f"Who gains and who loses, by {table.group}")
         _compared(f"mean wait of the jobs of a {table.group}", table.rows)
         st.caption(table.note)
 
@@ -122,16 +126,11 @@ def _application(experiment: Experiment) -> Application:
 
 
 def _compared(name: str, rows: Sequence[MeasureRow]) -> None:
-    table = [
-        {
-            name: row.name,
-            "current": row.baseline or "unknown",
-            "best": row.best,
-            "change": row.change,
-        }
-        for row in rows
-    ]
-    st.dataframe(pd.DataFrame(table), hide_index=True, width="stretch", alt=name)
+    cells = [(row.name, row.baseline or "unknown", row.best, row.change) for row in rows]
+    table = pd.DataFrame(cells, columns=[name, "current", "best", "change"])
+    if all(row.baseline is None for row in rows):
+        table = table[[name, "best"]]
+    st.dataframe(table, hide_index=True, width="stretch", alt=name)
 
 
 def runs_csv(experiment: Experiment) -> str:
@@ -142,20 +141,27 @@ def runs_csv(experiment: Experiment) -> str:
     return table.rename(columns=cell).to_csv(index=False)
 
 
-def _tables(data: ReportSummary) -> None:
+def _tables(data: ReportSummary, experiment: Experiment) -> None:
     if data.changes:
-        st.subheader("Current and best")
+        has_current = any(change.baseline is not None for change in data.changes)
+        st.subheader("Current and best" if has_current else "Best configuration")
         rows = [
             {
                 "parameter": change.parameter,
-                "current": change.baseline or "unknown",
+                "current": change.baseline,
                 "best": change.best,
                 "change": "yes" if change.differs else "none",
                 "description": change.description,
             }
             for change in data.changes
         ]
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="current and best")
+        table = pd.DataFrame(rows)
+        if not has_current:
+            table = table.drop(columns=["current", "change"])
+        if not any(table["description"]):
+            table = table.drop(columns="description")
+        st.dataframe(table, hide_index=True, width="stretch", alt="current and best")
+    _classes(experiment)
     if data.sla:
         st.subheader("SLA")
         rows = [

@@ -58,7 +58,8 @@ def request_section(
     """Draw the fields to request a batch of suggestions and return the request, or None."""
     if experiment.finished is not None:
         st.info(
-            f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}"
+            f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}. "
+            "For more runs, raise its budget under *Steering*, *Budget*."
         )
         return None
     room = experiment.remaining_runs
