@@ -159,15 +159,14 @@ def test_the_rule_can_be_changed_while_runs_execute_and_turned_off() -> None:
         for run in range(4):
             told(run, 5, float(run))  # no rule: none is stopped
         session.change_early_stopping(EarlyStopping("epoch", others=9))
-        told(3, 6, 3.0)
+        told(0, 7, 0.0)
+        told(1, 7, 1.0)
         session.change_early_stopping(EarlyStopping("epoch", others=2))
         n = session.experiment.n_events
         session.change_early_stopping(EarlyStopping("epoch", others=2))
         assert session.experiment.n_events == n, "no event where nothing changes"
-        told(0, 7, 0.0)
-        told(1, 7, 1.0)
         with pytest.raises(LeaseLostError, match="stopped early"):
-            told(3, 7, 3.0)  # what they had at epoch 5 before the rule counts
+            told(3, 6, 3.0)  # what they had at epoch 5, before this rule, counts
         session.change_early_stopping(None)
         told(2, 7, 30.0)
     events = store.load(session.id)
