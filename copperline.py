@@ -637,12 +637,19 @@ class Study:
         self._resources.callback(log.close)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report, one HTML file that needs no network, and return its path."""
-        from assistant.presentation.report.data import collect
-        from assistant.presentation.report.html import write_report
+        """Write the report and return its path; the ending of the file chooses its form.
 
-        data = collect(self.session.experiment, self.session.events())
-        return write_report(data, Path(path))
+        ``.html`` is one page, ``.md`` Markdown with a folder of charts, ``.pdf`` needs the extra
+        ``copperline[pdf]``, and ``.zip`` has all data, for ``copperline import``. Raises
+        SettingsError for another ending, or a form that cannot be written here.
+        """
+        from assistant.config.snapshot import report_content
+        from assistant.presentation.report.forms import form_of, write_form
+
+        form_of(Path(path))
+        return write_form(
+            report_content(self.session.experiment, self.session.events()), Path(path)
+        )
 
     def close(self) -> None:
         """Release the store, so that other processes may continue the study."""

@@ -8,7 +8,8 @@ machines (CSV; ``PROGRAM_MACHINE.csv``) and learns from each for each other one 
 * The earlier sweep is one of ours, with the same budget, and its runs are free. Its seed is
   another than that of the sweep that learns from it.
 * ``alone`` is the same search without it, with the same seed.
-* ``unrelated`` learns from a sweep of the same space whose results were dealt out at random.
+* ``unrelated`` learns from a sweep of the same space whose results were dealt out at random,
+  ``hostile`` from one whose ranking is the reverse.
 * Printed are medians over the seeds of the runs to within 5 % and 1 % of (median - best), and the
   ratio of runs; not reached within the budget counts as one run more. The intervals are of a
   bootstrap over the pairs.
@@ -50,7 +51,7 @@ LOGS = {
 """Job logs of the halves, with their processors; of others hardly a job waits."""
 JOBS = 3_000  # Jobs of each part of a log
 EARLIER_SEED = 1_000  # Added to the seed of a sweep for that of the one it learns from
-FREE = ("seeds", "pairs", "halves", "logs", "unrelated")
+FREE = ("seeds", "pairs", "halves", "logs", "unrelated", "hostile")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,22 @@ def dealt_out(problem: Problem) -> Problem:
     valid = np.flatnonzero(~np.isnan(objective))
     objective[valid] = np.random.default_rng(0).permutation(objective[valid])
     return replace(problem, name=f"{problem.name}, dealt out", objective=objective)
+
+
+def reversed_ranking(problem: Problem) -> Problem:
+    """Return the problem with the results of its valid runs dealt out so that the best is worst.
+
+    >>> from strategies import Parameter, ParameterSpace
+    >>> space = ParameterSpace([Parameter("x", (1, 2, 3, 4))])
+    >>> problem = Problem("p", "generated", space, np.array([1.0, 5.0, np.nan, 3.0]))
+    >>> reversed_ranking(problem).objective.tolist()
+    [5.0, 1.0, nan, 3.0]
+    """
+    objective = problem.objective.copy()
+    valid = np.flatnonzero(~np.isnan(objective))
+    order = valid[np.argsort(objective[valid], kind="stable")]
+    objective[order] = problem.objective[order[::-1]]
+    return replace(problem, name=f"{problem.name}, reversed", objective=objective)
 
 
 def earlier_sweep(problem: Problem, proposals: Sequence[int]) -> EarlierSweep:
@@ -208,9 +225,11 @@ def kinds_of(options: argparse.Namespace) -> Iterator[tuple[str, list[Pair]]]:
         pairs = pairs_in(options.pairs)
         pairs = pairs[:1] if options.quick else pairs
         yield "machines", pairs
+        targets = {pair.target.name: pair.target for pair in pairs}.values()
         if options.unrelated:
-            targets = {pair.target.name: pair.target for pair in pairs}.values()
             yield "unrelated", [Pair(dealt_out(problem), problem) for problem in targets]
+        if options.hostile:
+            yield "hostile", [Pair(reversed_ranking(problem), problem) for problem in targets]
     if options.halves is not None:
         if options.logs is not None:
             tabulate_halves(options.logs, options.halves)
@@ -272,6 +291,7 @@ def main() -> None:
     add = options_parser.add_argument
     add("--pairs", type=Path, help="folder of tables of programs on several machines (CSV)")
     add("--unrelated", action="store_true", help="learn from results dealt out at random, too")
+    add("--hostile", action="store_true", help="learn from results of reversed ranking, too")
     add("--halves", type=Path, help="folder of tables of two parts of job logs")
     add("--logs", type=Path, help="folder of job logs; makes the tables of --halves")
     add("--budget", type=int, default=60, help="runs per episode")

@@ -13,9 +13,11 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from assistant.cli.options import pair
+from assistant.cli.options import NONE, pair
+from assistant.config.sweep_file import check_settings
 from assistant.core.commands import (
     CancelRun,
+    ChangeEarlyStopping,
     ChangeLevel,
     Command,
     ExcludeConfigurations,
@@ -137,6 +139,17 @@ def _level(space: ParameterSpace, flag: str, text: str) -> tuple[str, Any]:
     return name, space.parse_value(name, value)
 
 
+def _early_stopping(text: str) -> ChangeEarlyStopping:
+    if text.strip() == NONE:
+        return ChangeEarlyStopping(None)
+    step, *rest = text.split(",")
+    pairs = (pair(each, "--stop-early", "rule=halving") for each in rest)
+    values = {name: parse_number(value) or value for name, value in pairs}
+    tables = {"early_stopping": {"step": step.strip(), **values}}
+    early = check_settings(tables, "--stop-early").early_stopping
+    return ChangeEarlyStopping(None if early is None else early.build())
+
+
 STEER: tuple[DecisionOption, ...] = (
     DecisionOption(
         "--add", "NAME=LEVEL", "Add a level to a parameter.",
@@ -165,6 +178,12 @@ STEER: tuple[DecisionOption, ...] = (
     DecisionOption(
         "--weigh", "REGION=WEIGHT", "Weight of a region; new regions have 1.",
         lambda _space, text, _: WeighRegion(*weight_of(text)),
+    ),
+    DecisionOption(
+        "--stop-early", "STEP[,KEY=VALUE]",
+        "Stop hopeless runs by this measure of their steps, such as epoch,rule=halving; none stops "
+        "no more.",
+        lambda _space, text, _: _early_stopping(text),
     ),
 )  # fmt: skip
 """Options of ``copperline steer``, in the order in which they are applied."""

@@ -59,7 +59,11 @@ BY_NAME = tuple(entry.name for entry in APPLICATIONS if not entry.needs_settings
 
 Report = Annotated[
     Path | None,
-    typer.Option("--report", help="Path of the HTML report.", show_default=False),
+    typer.Option(
+        "--report",
+        help="Path of the report; its ending chooses the form: .html, .md, .pdf or .zip.",
+        show_default=False,
+    ),
 ]
 
 MlflowAddress = Annotated[

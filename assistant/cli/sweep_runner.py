@@ -36,7 +36,7 @@ from assistant.cli.experiment_view import (
     summary,
 )
 from assistant.client.remote_session import RemoteSession
-from assistant.config.snapshot import past_results
+from assistant.config.snapshot import past_results, report_content
 from assistant.config.sweep_file import BuiltSweep
 from assistant.core.errors import ExperimentError, SettingsError
 from assistant.core.events import Event, ExperimentOpened, WarningIssued
@@ -46,8 +46,7 @@ from assistant.core.sla import AutoSteering
 from assistant.executors import make_executor
 from assistant.hooks.notices import HookCommands
 from assistant.hooks.notifier import Notifier
-from assistant.presentation.report.data import collect
-from assistant.presentation.report.html import write_report
+from assistant.presentation.report.forms import write_form
 from assistant.presentation.tables.experiment_summary import borrowed_from
 from assistant.presentation.tables.sla import sla_words
 from assistant.service.store_connection import needs_service
@@ -275,12 +274,11 @@ def _finish(
     as_json: bool,
 ) -> int:
     """Write the report of a sweep, print the result and return the exit code."""
-    from assistant.simtools.group_waits import group_tables
-
     target = report or Path("copperline-out") / f"{session.id}.html"
-    groups = group_tables(built.application, session.experiment)
-    data = collect(session.experiment, session.events(), groups=groups)
-    written = write_report(data, target)
+    content = report_content(
+        session.experiment, session.events(), application=lambda: built.application
+    )
+    data, written = content.data, write_form(content, target)
     is_broken = broken_program(session.experiment) is not None
     if as_json:
         print_json(summary(session.experiment, data, written))
@@ -348,11 +346,12 @@ def _introduce(session: ExperimentQueries) -> None:
     for fact in (*opened.facts[:3], *agreement):
         say(f"  {fact.label.lower()}: {fact.text}")
     decisions = [fact.text for fact in opened.facts if fact.label == READING]
+    n = len(space.parameters)
     reading = reading_line(decisions, "the report lists them")
     if reading is not None:
         say(f"  {reading}")
     say(
-        f"  {space.size:,} combinations of {len(space.parameters)} parameters"
+        f"  {space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}"
         + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
         + f"; {_limits(session)}"
     )

@@ -6,6 +6,7 @@ Also the store of a service, whose process is the only one that writes.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import ssl
 import time
@@ -147,6 +148,8 @@ class OpenedAnswer(ServiceAnswer):
     experiment: Identifier
 
 
+MOST_RETRY_S = 60.0  # Longest wait that a service can ask for
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _ENTRIES = TypeAdapter(list[StoredExperimentAnswer])
 
 
@@ -156,6 +159,7 @@ class _Reply:
 
     status: int
     body: bytes
+    retry_after_s: float = 0.0
 
     @property
     def is_success(self) -> bool:
@@ -223,6 +227,14 @@ class ApiClient:
         if version is not None:
             headers["If-Match"] = f'"{version}"'
         return self._json(self._send(method, path, json=body, headers=headers, timeout=timeout_s))
+
+    def poll(self, path: str, body: Json, key: str) -> tuple[Json, float]:
+        """Send a POST request as `change`; return the reply and the seconds until the next one.
+
+        The seconds are those of Retry-After, at most `MOST_RETRY_S`; 0 if the service says none.
+        """
+        reply = self._send("POST", path, json=body, headers={"Idempotency-Key": key})
+        return self._json(reply), reply.retry_after_s
 
     def stream(
         self, path: str, since: int = 0, stop: Callable[[], bool] = lambda: False
@@ -341,7 +353,9 @@ class ApiClient:
                 raise ServiceError(
                     f"an answer of the service at {self.url} did not end within {WHOLE_S:g} s"
                 )
-        return _Reply(answer.status_code, bytes(body))
+        seconds = answer.headers.get("Retry-After", "")
+        wait_s = min(float(seconds), MOST_RETRY_S) if _SECONDS.fullmatch(seconds) else 0.0
+        return _Reply(answer.status_code, bytes(body), wait_s)
 
     def _refuse_encoding(self, answer: httpx.Response) -> None:
         if answer.headers.get("Content-Encoding", "identity").lower() != "identity":

@@ -88,7 +88,9 @@ class HttpLeaseSource:
     """Source of leases from a remote service over HTTP.
 
     ``only`` limits it to one experiment. ``worker`` is the display name of this worker, by default
-    made of the token's name, the machine and the process.
+    made of the token's name, the machine and the process. ``wait_s`` are the seconds until the next
+    request, as the service asked for in its last answer without a run; 0 directly after a run,
+    because the next one often follows at once.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class HttpLeaseSource:
         self._worker = worker
         self._key = new_key()
         self._without: list[str] = []
+        self.wait_s = 0.0
+        self._had_run = False
 
     def lease(self) -> RunLease | None:
         """Lease the next run and return it, or None if no run may start.
@@ -116,6 +120,9 @@ class HttpLeaseSource:
             self._key = new_key()
             reply = self._ask()
         self._key = new_key()
+        if self._had_run:
+            self.wait_s = 0.0
+        self._had_run = reply is not None
         if reply is None:
             return None
         with self.link.reading():
@@ -155,7 +162,8 @@ class HttpLeaseSource:
             body["experiment"] = self.only
         if self._without:
             body["without"] = self._without
-        return self.link.change("POST", "/v1/leases", body, key=self._key)
+        reply, self.wait_s = self.link.poll("/v1/leases", body, self._key)
+        return reply
 
     def heartbeat(self, token: str) -> float:
         """Renew a lease and return its length in seconds, or raise LeaseLostError."""
@@ -361,8 +369,8 @@ class Worker:
     ) -> int:
         """Lease and execute runs one at a time until ``stop()``; return the number of results.
 
-        ``idle`` waits while there is no run, ``pause`` (by default ``idle``) while the service is
-        away. After ``idle_s`` seconds without a run it ends.
+        ``idle`` waits while there is no run, as long as the service asks for; ``pause`` (by default
+        ``idle``) while the service is away. After ``idle_s`` seconds without a run it ends.
 
         Raises:
             ServiceError: it refuses access, or does not answer for `GONE_S`.
@@ -375,7 +383,7 @@ class Worker:
             on_lost=self._lost,
             on_refused=self._refused,
             say=self._say,
-            idle=idle,
+            idle=lambda seconds: idle(max(seconds, self._leases.wait_s)),
             pause=pause or idle,
             idle_s=idle_s,
             steady_s=self._steady_s,

@@ -268,12 +268,24 @@ class EarlyStoppingSettings(StrictModel):
     """Settings ``[early_stopping]``: which runs end by their intermediate results."""
 
     step: str = setting(
-        "The measure that counts the steps of a run, such as `epoch`.", min_length=1
+        "The measure that counts the steps of a run, such as `epoch`.",
+        min_length=1,
+        title="Measure that counts steps",
     )
-    rule: StopRule = setting("Rule by which a run is hopeless.", "median")
-    first_step: float = setting("No run is stopped before it.", 1.0, gt=0, le=1e9)
-    factor: float = setting("Ratio of the steps at which `halving` looks.", 3.0, gt=1, le=1e6)
-    others: int = setting("Number of other runs that must have come as far.", 5, ge=1, le=1_000_000)
+    rule: StopRule = setting("Rule by which a run is hopeless.", "median", title="Rule")
+    first_step: float = setting(
+        "No run is stopped before it.", 1.0, gt=0, le=1e9, title="First step"
+    )
+    factor: float = setting(
+        "Ratio of the steps at which `halving` looks.", 3.0, gt=1, le=1e6, title="Factor"
+    )
+    others: int = setting(
+        "Number of other runs that must have come as far.",
+        5,
+        ge=1,
+        le=1_000_000,
+        title="Other runs",
+    )
 
     def build(self) -> EarlyStopping:
         """Return the settings as a value."""

@@ -1,17 +1,19 @@
-"""Functions that open a sweep, store its settings, rebuild it and read earlier results.
+"""Functions that open a sweep, store its settings, rebuild it, report on it, and read results.
 
 Used by the command line and the browser. Earlier results are CSV files: parameter columns, then
 one column per measure.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST
 from assistant.applications.scheduling_futures import FUTURES_DIGEST
@@ -22,8 +24,8 @@ from assistant.config.sweep_file import (
     check_settings,
     toml_text,
 )
-from assistant.core.errors import SettingsError
-from assistant.core.events import ExperimentOpened, Fact
+from assistant.core.errors import AssistantError, SettingsError
+from assistant.core.events import Event, ExperimentOpened, Fact
 from assistant.core.experiment import Experiment
 from assistant.core.files import read_text
 from assistant.core.objective import Measure
@@ -32,9 +34,14 @@ from assistant.executors.spec import ExecutorSpec
 from assistant.hooks.notices import HookCommands, resolve_hook_folder
 from assistant.session.opening import earlier_sweeps, open_session
 from assistant.session.session import Session
-from sim.api import format_size
-from strategies import EarlierSweep, Level, ParameterSpace
+from sim.api import SimError, format_size
+from strategies import EarlierSweep, Level, ParameterSpace, StrategyError
 from strategies.space.parameter import float_of, parse_number
+
+if TYPE_CHECKING:
+    from assistant.analysis.experiment_state import ExperimentState
+    from assistant.presentation.report.data import GroupWaits
+    from assistant.presentation.report.forms import ReportContent
 
 
 def computing_facts(place: ExecutorSpec, workers: int) -> tuple[Fact, ...]:
@@ -297,3 +304,45 @@ def version() -> str:
         return installed_version("copperline")
     except PackageNotFoundError:
         return "unknown"
+
+
+def report_content(
+    experiment: Experiment,
+    events: Sequence[Event],
+    *,
+    state: ExperimentState | None = None,
+    application: Callable[[], Application] | None = None,
+) -> ReportContent:
+    """Return what the forms of a report are written from, in every shell.
+
+    Its log is simulated again for the waits by user and partition, which no run has as measures.
+
+    Args:
+        experiment: the experiment so far.
+        events: its event log.
+        state: state of the experiment; None derives it as if nobody executed its runs.
+        application: returns the application of its runs; None rebuilds it from the settings.
+    """
+    from assistant.presentation.report.data import collect
+    from assistant.presentation.report.forms import ReportContent
+
+    groups = group_waits(experiment, application)
+    data = collect(experiment, events, state=state, groups=groups)
+    return ReportContent(data, experiment, events, stored_sweep_file(experiment.opened))
+
+
+def group_waits(
+    experiment: Experiment, application: Callable[[], Application] | None = None
+) -> GroupWaits:
+    """Return the waits by user and by partition of a scheduling sweep, or why there are none."""
+    from assistant.presentation.report.data import GroupWaits, class_rows
+
+    if not class_rows(experiment):
+        return GroupWaits()
+    from assistant.simtools.group_waits import group_tables
+
+    try:
+        built = rebuild(experiment.opened) if application is None else application()
+        return GroupWaits(group_tables(built, experiment))
+    except (AssistantError, SimError, StrategyError) as error:
+        return GroupWaits(missing=f"the waits by user and partition are missing: {error}")

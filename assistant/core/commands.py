@@ -29,6 +29,7 @@ from assistant.core.bounds import (
     Share,
     Text,
 )
+from assistant.core.early_stopping import EarlyStopping
 from assistant.core.errors import (
     ExperimentError,
     ImpossibleValueError,
@@ -38,6 +39,7 @@ from assistant.core.errors import (
 from assistant.core.events import (
     AutoSteeringChanged,
     BudgetChanged,
+    EarlyStoppingChanged,
     Event,
     ExperimentDeleted,
     ExperimentFinished,
@@ -458,6 +460,25 @@ class ChangeWarningPolicy(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeEarlyStopping(Command):
+    """Change the rule that stops hopeless runs, or turn it off (null); stopped runs stay stopped.
+
+    It holds from the next intermediate result on.
+    """
+
+    early_stopping: EarlyStopping | None
+
+    route = Route("/early-stopping")
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the event that changes the rule; none if it is that already."""
+        refuse_if_finished(experiment)
+        if self.early_stopping == experiment.early_stopping:
+            return ()
+        return (EarlyStoppingChanged(now_s, self.early_stopping),)
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeAutoSteering(Command):
     """Turn auto-steering on with these settings, or off (null); it acts only on an active queue."""
 
@@ -691,8 +712,8 @@ class UndeleteExperiment(Command):
 CORE_COMMANDS: tuple[type[Command], ...] = (
     SubmitBatch, IncludeRun, ReplicateRun, SubmitBaseline, ImportResults,
     PrioritiseRun, HoldRun, ReleaseRun, CancelRun, StopRun, RateRun, RecoverRuns,
-    ChangeSteering, WeighRegion, ChangeSla, ChangeWarningPolicy, ChangeAutoSteering,
-    ChangeLevel, ExcludeConfigurations, SubmitPlan,
+    ChangeSteering, WeighRegion, ChangeSla, ChangeWarningPolicy, ChangeEarlyStopping,
+    ChangeAutoSteering,    ChangeLevel, ExcludeConfigurations, SubmitPlan,
     FinishExperiment, ReopenExperiment, RenameExperiment, TagExperiment, DeleteExperiment,
     UndeleteExperiment,
 )  # fmt: skip

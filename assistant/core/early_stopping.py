@@ -97,9 +97,9 @@ class LearningCurves:
         self._curves: dict[int, tuple[tuple[float, Rank], ...]] = {}
         self._before: dict[int, float] = {}
 
-    def copied(self) -> LearningCurves:
-        """Return curves that change apart from these."""
-        other = LearningCurves(self._settings, self._objective)
+    def copied(self, settings: EarlyStopping | None = None) -> LearningCurves:
+        """Return curves that change apart from these, for other settings with the same step."""
+        other = LearningCurves(settings or self._settings, self._objective)
         other._curves, other._before = self._curves.copy(), self._before.copy()
         return other
 

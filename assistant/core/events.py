@@ -319,6 +319,14 @@ class WarningPolicyChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyStoppingChanged:
+    """Event: the rule that stops hopeless runs changed; None stops none from now on."""
+
+    at_s: float
+    early_stopping: EarlyStopping | None
+
+
+@dataclass(frozen=True, slots=True)
 class SpaceChanged:
     """Event: the levels or exclusions of the parameter space changed, as ``text`` describes."""
 
@@ -442,6 +450,7 @@ Event = (
     | SteeringChanged
     | BudgetChanged
     | WarningPolicyChanged
+    | EarlyStoppingChanged
     | SpaceChanged
     | PlanSubmitted
     | AutoSteeringChanged
@@ -460,6 +469,7 @@ EVENT_TAGS: Mapping[str, type] = {
     "AdviceGiven": WarningIssued,
     "BatchSuggested": BatchSuggested,
     "BudgetChanged": BudgetChanged,
+    "EarlyStoppingChanged": EarlyStoppingChanged,
     "ExperimentDeleted": ExperimentDeleted,
     "ExperimentFinished": ExperimentFinished,
     "ExperimentOpened": ExperimentOpened,

@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
-from assistant.core.early_stopping import LearningCurves
+from assistant.core.early_stopping import EarlyStopping, LearningCurves
 from assistant.core.errors import ExperimentError
 from assistant.core.events import (
     AutoSteeringChanged,
     BatchSuggested,
     BudgetChanged,
+    EarlyStoppingChanged,
     Event,
     ExperimentDeleted,
     ExperimentFinished,
@@ -197,8 +198,8 @@ class Experiment:
         self.version = 1
         self._runs: dict[int, Run] = {}
         self._index = RunIndex()
-        early = opened.early_stopping
-        self.curves = None if early is None else LearningCurves(early, opened.objective)
+        self.early_stopping: EarlyStopping | None = None
+        self.curves: LearningCurves | None = None
         self._costs: dict[int, float | None] = {}  # of ended runs by `_costs_by`
         self._costs_by: Tariff | None = None
         self._batches: list[BatchSuggested] = []
@@ -219,6 +220,7 @@ class Experiment:
         self.tags: tuple[str, ...] = ()
         self.is_deleted = False
         self.auto_steering_change: AutoSteeringChanged | None = None
+        self._stop_early(opened.early_stopping)
 
     @classmethod
     def replay(cls, events: Iterable[Event]) -> Experiment:
@@ -260,6 +262,8 @@ class Experiment:
             case WarningPolicyChanged(warning_policy=policy):
                 self._expire_warning()
                 self.warning_policy = policy
+            case EarlyStoppingChanged(early_stopping=settings):
+                self._stop_early(settings)
             case SpaceChanged(space=space):
                 self._apply_space(event)
                 self.space = space
@@ -320,6 +324,21 @@ class Experiment:
         if steering != self.steering:  # earlier checks do not apply to another steering
             self._checks.clear()
         self.steering = steering
+
+    def _stop_early(self, settings: EarlyStopping | None) -> None:
+        """Set the rule; with another measure of steps only the last result of a run is known."""
+        present, curves, self.curves = self.early_stopping, self.curves, None
+        self.early_stopping = settings
+        if settings is None:
+            return
+        if curves is not None and present is not None and present.step == settings.step:
+            self.curves = curves.copied(settings)
+            return
+        self.curves = LearningCurves(settings, self.opened.objective)
+        for run in self._runs.values():
+            measures = run.reported if run.outcome is None else run.outcome.measures
+            if measures is not None:
+                self.curves.add(run.id, measures)
 
     def _apply_space(self, event: SpaceChanged) -> None:
         if event.space.lineage != self.opened.space.lineage:

@@ -279,7 +279,7 @@ def assess_stop(
 
 def assess_report(experiment: Experiment, run_id: int, now_s: float) -> RunStopped | None:
     """Return the event that stops a run early after its latest intermediate result, or None."""
-    settings, curves = experiment.opened.early_stopping, experiment.curves
+    settings, curves = experiment.early_stopping, experiment.curves
     run = experiment.run(run_id)
     if settings is None or curves is None or run.state is not RunState.RUNNING:
         return None

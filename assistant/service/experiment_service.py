@@ -100,6 +100,11 @@ class WorkerLiveness:
         self._prune()
         self._calls[worker] = (self._steady_s(), only, frozenset(without))
 
+    @property
+    def n_workers(self) -> int:
+        """Number of workers that called within `CALL_S`."""
+        return len(self._calls)
+
     def note_again(self, worker: str) -> None:
         """Record another request of a worker, such as the heartbeat of a run."""
         if worker in self._calls:

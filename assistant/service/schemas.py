@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from assistant.analysis.experiment_state import NextStep, StateName, experiment_state
+from assistant.config.models import EarlyStoppingSettings
 from assistant.core.bounds import (
     BATCH,
     COST,
@@ -43,6 +44,7 @@ from assistant.core.bounds import (
 )
 from assistant.core.commands import (
     ChangeAutoSteering,
+    ChangeEarlyStopping,
     ChangeSla,
     ChangeWarningPolicy,
     Command,
@@ -158,6 +160,17 @@ class ChangeAutoSteeringIn(CommandIn):
         return {"auto_steering": value, "reason": self.reason}
 
 
+class ChangeEarlyStoppingIn(CommandIn):
+    """Request to stop hopeless runs by this rule from now on, or to stop none (null)."""
+
+    early_stopping: EarlyStoppingSettings | None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the settings as a value."""
+        early = self.early_stopping
+        return {"early_stopping": None if early is None else early.build()}
+
+
 class TariffIn(RequestBody):
     """Pricing rule for runs: price of a resource hour, or a measure that is the cost."""
 
@@ -228,6 +241,7 @@ class ImportResultsIn(CommandIn):
 
 _BODIES: dict[type[Command], type[CommandIn]] = {
     ChangeAutoSteering: ChangeAutoSteeringIn,
+    ChangeEarlyStopping: ChangeEarlyStoppingIn,
     ChangeSla: ChangeSlaIn,
     ChangeWarningPolicy: ChangeWarningPolicyIn,
     ImportResults: ImportResultsIn,

@@ -24,6 +24,7 @@ from assistant.analysis.what_if import SteeringChange, WhatIf, what_if
 from assistant.core.commands import (
     CancelRun,
     ChangeAutoSteering,
+    ChangeEarlyStopping,
     ChangeLevel,
     ChangeSla,
     ChangeSteering,
@@ -52,6 +53,7 @@ from assistant.core.commands import (
     WeighRegion,
     refuse_other_version,
 )
+from assistant.core.early_stopping import EarlyStopping
 from assistant.core.errors import ServiceError
 from assistant.core.events import Answer, BatchSuggested, Event, RunSubmitted
 from assistant.core.experiment import Experiment
@@ -266,6 +268,10 @@ class ExperimentCommands(ExperimentQueries, Protocol):
     def change_warning_policy(self, policy: WarningPolicy) -> None:
         """Replace the warning policy, including the rules for regions."""
         self.decide(ChangeWarningPolicy(policy))
+
+    def change_early_stopping(self, early_stopping: EarlyStopping | None) -> None:
+        """Change the rule that stops hopeless runs from now on; None stops none."""
+        self.decide(ChangeEarlyStopping(early_stopping))
 
     def set_auto_steering(self, auto_steering: AutoSteering | None, reason: str = "") -> None:
         """Start auto-steering with the given settings, or end it if ``auto_steering`` is None.

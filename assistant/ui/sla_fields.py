@@ -46,17 +46,18 @@ class SlaFields:
     def tables(self, key: str) -> dict[str, Any]:
         """Return the fields as settings tables of a sweep file, or raise FormFieldError."""
         tables: dict[str, Any] = {}
-        for path, value in write(SLA_BINDINGS, self, key, _Refusal()):
+        for path, value in write(SLA_BINDINGS, self, key, Refusal()):
             put(tables, path, value)
         if "cost" in tables:
             check_field(f"{key}-cost", {"cost": tables["cost"]})
         return tables
 
 
-class _Refusal:
+class Refusal:
     """Recorder that raises the first error."""
 
     def beside(self, _place: str) -> AbstractContextManager[None]:
+        """Let an error in the block pass."""
         return nullcontext()
 
 

@@ -5,9 +5,10 @@ While the service is away, the last state stays on the screen. `seed` sets first
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import streamlit as st
 
@@ -21,10 +22,12 @@ from assistant.analysis.experiment_state import (
 from assistant.analysis.forecast import forecast
 from assistant.client.api import ApiClient, HttpStore
 from assistant.client.remote_session import RemoteSession
+from assistant.config.snapshot import rebuild
 from assistant.core.errors import ServiceError
+from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast
-from assistant.core.ports import SystemClock
+from assistant.core.ports import Application, SystemClock
 from assistant.service.store_connection import ServiceSupervisor
 from assistant.session.session import Session
 
@@ -194,6 +197,15 @@ class ServiceConnection:
 def service_connection(store: str) -> ServiceConnection:
     """Return the connection to a store's service, shared within this process."""
     return ServiceConnection(Path(store))
+
+
+@st.cache_resource(show_spinner=False, max_entries=3)
+def cached_application(
+    key: tuple[str, Mapping[str, Any]],  # noqa: ARG001 - names the application
+    _opened: ExperimentOpened,
+) -> Application:
+    """Return the application of an experiment; only the key is hashed: identifier and recipe."""
+    return rebuild(_opened)
 
 
 _UNHEARD = "seeding-unheard"

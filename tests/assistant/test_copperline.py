@@ -256,6 +256,9 @@ def test_notebooks_show_escaped_tables(tmp_path: Path) -> None:
         assert not [tag for tag in ("<b>", "<script>", "a<i") if tag in text]
     assert "&lt;b&gt;" in study.space._repr_html_()
     assert study.report(tmp_path / "out.html").exists()
+    assert study.report(tmp_path / "out.md").read_text().startswith("# ")
+    with pytest.raises(cl.AssistantError, match="must end in one of"):
+        study.report(tmp_path / "out.docx")
 
 
 def test_a_study_shows_its_latest_runs_and_warnings_in_a_notebook() -> None:

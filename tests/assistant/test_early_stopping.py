@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from assistant import Objective, RunState, SingleMeasure, Sla, open_session
+from assistant.cli.decisions import STEER
 from assistant.cli.main import run as command_line
 from assistant.config.sweep_file import check_settings
 from assistant.core.codec import decode_event, encode_event
+from assistant.core.commands import ChangeEarlyStopping
 from assistant.core.early_stopping import EarlyStopping, LearningCurves
-from assistant.core.errors import LeaseLostError, SettingsError
-from assistant.core.events import RunStopped
+from assistant.core.errors import ExperimentError, LeaseLostError, SettingsError
+from assistant.core.events import EarlyStoppingChanged, RunStopped
+from assistant.core.experiment import Experiment
 from assistant.presentation.tables.experiment_summary import baseline_finding
 from assistant.presentation.tables.queue import stopped_words
 from assistant.session.execution import EventLogLeases
@@ -134,11 +137,70 @@ def test_a_run_is_stopped_when_its_report_is_hopeless_and_the_summary_says_so() 
     assert stopped_words(run) == (
         "stopped early by the median rule: at epoch 5, 3 of 3 other runs were better"
     )
-    assert "1 of 4 runs were stopped early (the median rule)." in " ".join(
+    assert "1 of 4 runs was stopped early (the median rule)." in " ".join(
         baseline_finding(session.experiment).sentences
     )
     (event,) = [event for event in store.load(session.id) if isinstance(event, RunStopped)]
     assert decode_event(encode_event(event)) == event
+
+
+def test_the_rule_can_be_changed_while_runs_execute_and_turned_off() -> None:
+    store = MemoryStore()
+    session = open_session(Climb(), store=store, sla=Sla(9), clock=TickingClock())
+    session.submit(session.initial_evaluation(4))
+    leases = EventLogLeases(session._event_log)
+    claimed = [leases.lease() for _ in range(4)]
+    tokens = [lease.token for lease in claimed if lease is not None]
+
+    def told(run: int, epoch: int, height: float) -> None:
+        leases.report(tokens[run], {"epoch": epoch, "height": height})
+
+    with leases.waiting(None):  # type: ignore[arg-type]
+        for run in range(4):
+            told(run, 5, float(run))  # no rule: none is stopped
+        session.change_early_stopping(EarlyStopping("epoch", others=9))
+        told(0, 7, 0.0)
+        told(1, 7, 1.0)
+        session.change_early_stopping(EarlyStopping("epoch", others=2))
+        n = session.experiment.n_events
+        session.change_early_stopping(EarlyStopping("epoch", others=2))
+        assert session.experiment.n_events == n, "no event where nothing changes"
+        with pytest.raises(LeaseLostError, match="stopped early"):
+            told(3, 6, 3.0)  # what they had at epoch 5, before this rule, counts
+        session.change_early_stopping(None)
+        told(2, 7, 30.0)
+    events = store.load(session.id)
+    changes = [event for event in events if isinstance(event, EarlyStoppingChanged)]
+    assert [decode_event(encode_event(event)) for event in changes] == changes
+    assert len(changes) == 3
+    again = Experiment.replay(events)
+    assert (again.early_stopping, again.curves) == (None, None)
+    assert "1 of 4 runs was stopped early (the median rule)." in " ".join(
+        baseline_finding(session.experiment).sentences
+    )
+    session.finish("enough")
+    with pytest.raises(ExperimentError, match="finished"):
+        session.change_early_stopping(EarlyStopping("epoch"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("none", None),
+        ("epoch", EarlyStopping("epoch")),
+        ("epoch,rule=halving,first_step=2,factor=4,others=3",
+         EarlyStopping("epoch", "halving", 2.0, 4.0, 3)),
+    ],
+)  # fmt: skip
+def test_the_rule_is_an_option_of_the_command_line(
+    text: str, expected: EarlyStopping | None
+) -> None:
+    (option,) = [each for each in STEER if each.flag == "--stop-early"]
+    space = Climb().space
+    assert option.command(space, text, "") == ChangeEarlyStopping(expected)
+    for bad, said in (("epoch,rule=mean", "halving"), ("epoch,other=1", "others"), ("", "step")):
+        with pytest.raises(SettingsError, match=said):
+            option.command(space, bad, "")
 
 
 @pytest.mark.parametrize(

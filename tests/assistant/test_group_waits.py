@@ -2,10 +2,14 @@
 
 import numpy as np
 
-from assistant import Sla, open_session
+from assistant import Session, Sla, open_session
 from assistant.applications.scheduling import CurrentPolicies, Scheduling
+from assistant.config.snapshot import group_waits, report_content
 from assistant.core.experiment import Experiment
 from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import GroupWaits
+from assistant.presentation.report.forms import render_markdown
+from assistant.presentation.report.html import render_html
 from assistant.simtools.group_waits import group_tables
 from assistant.store.event_store import MemoryStore
 from sim import Workload
@@ -28,6 +32,10 @@ def application(n_idle: int = 0) -> Scheduling:
 
 
 def swept(scheduling: Scheduling, *orders: str) -> Experiment:
+    return session_of(scheduling, *orders).experiment
+
+
+def session_of(scheduling: Scheduling, *orders: str) -> Session:
     session = open_session(
         scheduling, store=MemoryStore(), sla=Sla(len(orders) + 1), clock=TickingClock()
     )
@@ -35,7 +43,7 @@ def swept(scheduling: Scheduling, *orders: str) -> Experiment:
     for order in orders:
         session.include({"order": order})
     session.run_queued(SerialExecutor(scheduling))
-    return session.experiment
+    return session
 
 
 def test_users_are_in_order_of_what_their_jobs_gain_or_lose() -> None:
@@ -68,3 +76,19 @@ def test_nothing_is_compared_where_the_current_configuration_is_the_best_or_noth
     bowl = Bowl()
     session = open_session(bowl, store=MemoryStore(), sla=Sla(2), clock=TickingClock())
     assert group_tables(bowl, session.experiment) == ()
+
+
+def test_every_form_of_the_report_has_the_waits_or_says_why_not() -> None:
+    three = application()
+    experiment = swept(three, "sjf")
+    content = report_content(experiment, (), application=lambda: three)
+    (table,) = content.data.groups.tables
+    for text in (render_html(content.data), render_markdown(content.data, {})):
+        assert "Who gains and who loses, by user" in text
+        assert "user 1 (1 job)" in text
+    assert group_waits(experiment, lambda: three) == GroupWaits((table,))
+    missing = group_waits(experiment)  # its log is not stored: it was opened from Python
+    assert missing.missing.startswith("the waits by user and partition are missing: experiment")
+    data = report_content(experiment, ()).data
+    assert "the waits by user and partition are missing" in render_html(data)
+    assert "the waits by user and partition are missing" in render_markdown(data, {})

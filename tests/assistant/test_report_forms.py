@@ -25,6 +25,7 @@ from assistant.presentation.report.forms import (
     MANIFEST,
     ReportContent,
     bundle,
+    downloaded,
     form_of,
     read_bundle,
     render_markdown,
@@ -188,3 +189,19 @@ def test_the_ending_chooses_the_form() -> None:
     assert [form_of(Path(f"a{form.ending.upper()}")) for form in FORMS] == list(FORMS)
     with pytest.raises(SettingsError, match=r"must end in one of: \.html .*\.zip"):
         form_of(Path("report.docx"))
+
+
+def test_a_download_is_one_file_and_says_what_the_written_report_says(
+    content: ReportContent, tmp_path: Path
+) -> None:
+    name = content.experiment.opened.experiment_id
+    page = downloaded(content, ".html")
+    assert (page.name, page.media_type) == (f"{name}.html", "text/html")
+    assert page.body == write_form(content, tmp_path / "r.html").read_bytes()
+    assert downloaded(content, ".zip").body == bundle(content)
+    packed = downloaded(content, ".md")
+    assert (packed.name, packed.media_type) == (f"{name}.md.zip", "application/zip")
+    with zipfile.ZipFile(io.BytesIO(packed.body)) as archive:
+        assert archive.namelist()[0] == f"{name}-charts/best-so-far.svg"
+        text = archive.read(f"{name}.md").decode()
+    assert f"![Best so far](<{name}-charts/best-so-far.svg>)" in text

@@ -14,6 +14,7 @@ from assistant.core import commands as core_commands
 from assistant.core.commands import (
     CancelRun,
     ChangeAutoSteering,
+    ChangeEarlyStopping,
     ChangeLevel,
     ChangeSla,
     ChangeSteering,
@@ -40,6 +41,7 @@ from assistant.core.commands import (
     UndeleteExperiment,
     WeighRegion,
 )
+from assistant.core.early_stopping import EarlyStopping
 from assistant.core.sla import AutoSteering, Tariff
 from assistant.core.submission import PastResult
 from assistant.service.schemas import command_body, path_fields
@@ -70,6 +72,8 @@ EXAMPLES: tuple[Command, ...] = (
     WeighRegion(1, 2.0),
     ChangeSla(Sla(9, max_cost=2.0, tariff=Tariff("EUR", per_hour=1.0), goal=1.0, at_goal="go_on")),
     ChangeWarningPolicy(WarningPolicy(warn_from=0.5)),
+    ChangeEarlyStopping(EarlyStopping("epoch", "halving", first_step=2.0)),
+    ChangeEarlyStopping(None),
     ChangeAutoSteering(AutoSteering(4, 2, "wait"), "go"),
     ChangeAutoSteering(None),
     ChangeLevel("prefer", "x", 2),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from assistant.client.api import ApiClient
+from assistant.client.remote_session import RemoteSession
 from assistant.core.early_stopping import EarlyStopping
 from assistant.service.api_tokens import Role
 from assistant.session import commands as session_commands
@@ -18,6 +21,7 @@ from tests.service.examples import eventually
 from tests.service.real import (
     AT,
     NAME,
+    TOKENS,
     Real,
     event_log,
     leased,
@@ -239,6 +243,33 @@ def test_a_hopeless_report_ends_the_run_of_a_worker(tmp_path: Path) -> None:
         stopped = owner.get(f"{AT}/runs/4").json()
         assert (stopped["state"], stopped["value"]) == ("completed", 3.0)
         assert stopped["stopped"] == "at epoch 5, 3 of 3 other runs were better"
+
+
+def test_many_idle_workers_are_asked_to_wait_longer(tmp_path: Path) -> None:
+    with serving(tmp_path) as found:
+        owner = found.client()
+
+        def wait_s() -> str:
+            answer = owner.post("/v1/leases", json={"worker": "w"})
+            assert answer.status_code == 204
+            return str(answer.headers["retry-after"])
+
+        assert wait_s() == "1"
+        for n, expected in ((150, "1"), (350, "3"), (2_000, "5")):
+            for i in range(n):
+                found.service.worker_liveness._calls[f"w{i}"] = (inf, None, frozenset())
+            assert wait_s() == expected
+
+
+def test_the_rule_that_stops_runs_is_set_over_the_service(real: Real) -> None:
+    remote = RemoteSession(ApiClient(real.url, TOKENS.by_role[Role.STEERER]), "bowl")
+    remote.change_early_stopping(EarlyStopping("epoch", "halving", first_step=2.0))
+    assert real.session().experiment.early_stopping == remote.experiment.early_stopping
+    steerer = real.client(Role.STEERER)
+    answer = steerer.post(f"{AT}/early-stopping", json={"early_stopping": {"step": ""}})
+    refused(answer, 422)
+    assert steerer.post(f"{AT}/early-stopping", json={"early_stopping": None}).status_code == 200
+    assert real.session().experiment.early_stopping is None
 
 
 def test_the_token_of_a_claim_is_not_in_the_log(real: Real, owner: httpx.Client) -> None:

@@ -355,6 +355,8 @@ def test_a_claim_that_was_lost_meanwhile_is_made_anew(real: Real, owner: httpx.C
 class Restarting:
     """Claims of a service that is away, then has no room, and takes everything in the end."""
 
+    wait_s = 0.0
+
     def __init__(self, refusals: list[Exception], lost: bool = False) -> None:
         self._refusals, self._lost = refusals, lost
         self.told: list[str] = []

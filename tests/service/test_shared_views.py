@@ -1,7 +1,10 @@
 """What readers share: answers computed once, 304 to who knows them, and room for workers."""
 
 import asyncio
+import io
+import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,11 +14,12 @@ import httpx
 import pytest
 
 from assistant.core.experiment import Experiment
+from assistant.service.api_tokens import Role
 from assistant.service.shared_views import SharedAnswers
 from assistant.session.opening import open_session
 from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Bowl
-from tests.service.real import AT, Real, leased, result, serving, with_runs
+from tests.service.real import AT, NAME, Real, leased, refused, result, serving, with_runs
 
 
 @pytest.fixture
@@ -47,6 +51,28 @@ def test_the_etag_of_an_answer_is_accepted_for_a_decision_until_it_is_out_of_dat
     change = {"max_runs": 400}
     assert owner.post(f"{AT}/sla", json=change, headers={"If-Match": tag}).status_code == 200
     assert owner.post(f"{AT}/sla", json=change, headers={"If-Match": tag}).status_code == 412
+
+
+def test_the_report_comes_in_each_form_and_another_is_refused(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    viewer, owner = real.client(Role.VIEWER), real.client()
+    result(owner, leased(owner)["token"])
+    page = viewer.get(f"{AT}/report")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert page.headers["content-disposition"] == f'attachment; filename="{NAME}.html"'
+    assert "<h2" in page.text
+    packed = viewer.get(f"{AT}/report", params={"form": "zip"})
+    with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
+        assert len(archive.read("events.jsonl").splitlines()) == real.session().experiment.n_events
+    drawn = viewer.get(f"{AT}/report", params={"form": "md"})
+    with zipfile.ZipFile(io.BytesIO(drawn.content)) as archive:
+        assert f"{NAME}.md" in archive.namelist()
+    refused(viewer.get(f"{AT}/report", params={"form": "docx"}), 422)
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    printed = viewer.get(f"{AT}/report", params={"form": "pdf"})
+    assert "copperline[pdf]" in refused(printed, printed.status_code)["detail"]
+    assert 400 <= printed.status_code < 500
 
 
 def test_many_who_ask_at_once_cost_one_computation() -> None:

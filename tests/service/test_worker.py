@@ -60,6 +60,8 @@ class Told:
             raise answer
         return answer
 
+    wait_s = 0.0
+
     def lease(self) -> RunLease | None:
         self._next("lease")
         if self.left == 0:
@@ -177,6 +179,29 @@ def test_a_worker_that_was_never_let_in_says_so_at_once() -> None:
     with pytest.raises(AccessDeniedError):
         worked(leases)
     assert leases.asked == ["lease"]
+
+
+def test_an_idle_worker_asks_again_when_the_service_says() -> None:
+    """Directly after a run it asks soon, because the next one often follows at once."""
+    run = {
+        "experiment": "e", "run": 1, "token": "t", "attempt": 1, "values": dict(VALUES), "seed": 0,
+        "limit_s": None, "lease_s": 30.0,
+    }  # fmt: skip
+    says = iter(["4", "7", "run", "7", "3600", "soon", "-1", ""])
+    waits: list[float] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/v1/leases":
+            return httpx.Response(204)
+        said = next(says)
+        if said == "run":
+            return httpx.Response(200, json=run)
+        return httpx.Response(204, headers={"Retry-After": said} if said else {})
+
+    link = ApiClient("http://here", "t", transport=httpx.MockTransport(answer))
+    worker = Worker(HttpLeaseSource(link, worker="w"), lambda _: SerialExecutor(Bowl()))
+    worker.work(lambda: len(waits) == 7, waits.append)
+    assert waits == [4.0, 7.0, 0.5, 60.0, 0.5, 0.5, 0.5]
 
 
 def test_a_service_that_is_away_is_not_idle() -> None:

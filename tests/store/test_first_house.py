@@ -19,6 +19,7 @@ from assistant.core.events import EVENT_TAGS, Event
 FOLDER = Path(__file__).parent / "first_house"
 LINES = (FOLDER / "events.jsonl").read_text().splitlines()
 LATER = {
+    "EarlyStoppingChanged",
     "ExperimentDeleted",
     "ExperimentRenamed",
     "ExperimentTagged",

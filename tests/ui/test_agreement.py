@@ -7,6 +7,7 @@ import pytest
 
 from assistant import Sla, Tariff, open_session
 from assistant.cli.main import run
+from assistant.core.early_stopping import EarlyStopping
 from assistant.core.events import AutoSteeringChanged
 from assistant.core.sla import AutoSteering
 from assistant.service.experiment_service import ExperimentService
@@ -61,6 +62,26 @@ def test_terms_are_changed_while_it_runs_and_the_others_stay() -> None:
     assert session.experiment.sla == Sla(
         None, None, 90.0, Tariff("", measure="height"), None, 600.0, "go_on"
     )
+
+
+def test_early_stopping_is_changed_and_turned_off_while_it_runs() -> None:
+    session = open_session(Bowl(), store=MemoryStore(), experiment_id="bowl")
+    page = staged(steering.page, session)
+    key = f"early-bowl-{hash(None)}"
+    page.text_input(key=f"{key}-early-step").set_value("epoch").run()
+    page.text_input(key=f"{key}-early-others").set_value("no number")
+    page = press(page, "change-early")
+    assert any("whole number" in error.value for error in page.error)
+    page.text_input(key=f"{key}-early-others").set_value("3")
+    page.selectbox(key=f"{key}-early-rule").set_value("halving")
+    press(page, "change-early")
+    assert session.experiment.early_stopping == EarlyStopping("epoch", "halving", others=3)
+    page = staged(steering.page, session)
+    key = f"early-bowl-{hash(session.experiment.early_stopping)}"
+    assert page.text_input(key=f"{key}-early-others").value == "3"
+    page.text_input(key=f"{key}-early-step").set_value("")
+    press(page, "change-early")
+    assert session.experiment.early_stopping is None
 
 
 def test_bad_terms_are_refused_beside_their_field() -> None:

@@ -180,6 +180,8 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     assert page.checkbox(key="new-unattended").value, "it steers unless one wants to choose"
     page = type_in(page, {"unattended": False})
     page = type_in(page, {"strategy": "random", "seed": 5, "workers": 2, "split": True})
+    page = type_in(page, {"early-step": "epoch"})
+    page = type_in(page, {"early-rule": "halving", "early-first-step": "2"})
     before = draft(page)
     page = at(page, "What to run")
     assert page.text_area(key="new-command").value == "sh p.sh {size} {mode}"
@@ -198,6 +200,8 @@ def test_an_own_program_is_set_up_step_by_step_and_nothing_is_lost(
     assert draft(page) == before
     (file,) = [code.value for code in page.code if code.language == "toml"]
     tables = tomllib.loads(file)
+    early = {"step": "epoch", "rule": "halving", "first_step": 2}
+    assert tables["early_stopping"] == early
     assert tables["application"]["baseline"] == {"size": 2, "mode": "b c"}
     assert tables["objective"] == {
         "maximise": "m", "unit": "x",

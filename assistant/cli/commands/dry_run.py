@@ -491,7 +491,8 @@ def _print_levels(trial: DryRunReport) -> None:
     OUT.print(table)
     allowed = space.count_allowed()
     allowed_text = f", {allowed:,} allowed" if allowed not in (None, space.size) else ""
-    OUT.print(f"{space.size:,} combinations of {len(space.parameters)} parameters{allowed_text}")
+    n = len(space.parameters)
+    OUT.print(f"{space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}{allowed_text}")
 
 
 def _levels(parameter: Parameter) -> str:

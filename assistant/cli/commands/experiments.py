@@ -43,11 +43,10 @@ from assistant.cli.experiment_view import (
     summary,
     warning_object,
 )
-from assistant.config.snapshot import rebuild, stored_sweep_file
+from assistant.config.snapshot import rebuild, report_content
 from assistant.core.codec import encode_event, event_tag
 from assistant.core.commands import StopRun
 from assistant.core.errors import (
-    AssistantError,
     CodecError,
     DamagedEventError,
     NameTakenError,
@@ -60,9 +59,8 @@ from assistant.core.files import is_there
 from assistant.core.objective import Objective
 from assistant.core.ports import StoredExperiment, SystemClock
 from assistant.core.run import Run, RunState
-from assistant.presentation.report.data import GroupTable, ReportData, class_rows, collect
+from assistant.presentation.report.data import collect
 from assistant.presentation.report.forms import (
-    ReportContent,
     form_of,
     read_bundle,
     render_summary,
@@ -80,7 +78,6 @@ from assistant.service.store_connection import StoreConnection, open_store
 from assistant.session.opening import load_session
 from assistant.session.session import Session
 from assistant.store.event_store import MemoryStore
-from sim.api import SimError
 from strategies import Suggestion
 
 MAX_SHOWN = 160
@@ -229,18 +226,20 @@ def report(
         text = _slurm_conf(session.experiment, run)
         return _print_text("conf", "Lines of slurm.conf", text, session.experiment, out, as_json)
     if as_summary:
-        text = render_summary(_collected(session, store))
+        state = stored_state(session, store)
+        text = render_summary(collect(session.experiment, session.events(), state=state))
         return _print_text("summary", "Summary", text, session.experiment, out, as_json)
     path = out or Path("copperline-out") / f"{session.id}.html"
     form_of(path)
     events = session.events()
-    data = _collected(session, store, _groups(session.experiment))
-    sweep_file = stored_sweep_file(session.experiment.opened)
-    written = write_form(ReportContent(data, session.experiment, events, sweep_file), path)
+    content = report_content(session.experiment, events, state=stored_state(session, store))
+    written = write_form(content, path)
+    if content.data.groups.missing:
+        say(f"note: {content.data.groups.missing}")
     if as_json:
-        print_json(summary(session.experiment, data, written))
+        print_json(summary(session.experiment, content.data, written))
     else:
-        print_summary(data, written)
+        print_summary(content.data, written)
     return 0
 
 
@@ -302,26 +301,6 @@ def _append(name: str, events: Sequence[Event], store: Path | None) -> None:
             f"the store '{path}' has an experiment '{name}' already; import it into another one "
             "(--store), or remove that one first (copperline delete --purge)"
         ) from error
-
-
-def _groups(experiment: Experiment) -> tuple[GroupTable, ...]:
-    """Return the waits by user and partition; say so if the log cannot be simulated again."""
-    if not class_rows(experiment):
-        return ()
-    from assistant.simtools.group_waits import group_tables
-
-    try:
-        return group_tables(rebuild(experiment.opened), experiment)
-    except (AssistantError, SimError) as error:
-        say(f"note: the report is without waits by user and partition: {error}")
-        return ()
-
-
-def _collected(
-    session: Session, store: Path | None, groups: tuple[GroupTable, ...] = ()
-) -> ReportData:
-    state = stored_state(session, store)
-    return collect(session.experiment, session.events(), state=state, groups=groups)
 
 
 def _slurm_conf(experiment: Experiment, run: int | None) -> str:

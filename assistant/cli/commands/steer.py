@@ -64,6 +64,7 @@ from assistant.core.ports import SystemClock
 from assistant.core.sla import Sla
 from assistant.executors.spec import check_capacity
 from assistant.hooks.notices import HookCommands
+from assistant.presentation.report.forms import form_of
 from assistant.presentation.tables.sla import sla_words
 from assistant.presentation.text.number_format import level
 from assistant.service.store_connection import embedded_service
@@ -426,6 +427,8 @@ def _resume(
     mlflow: str | None,
 ) -> int:
     check_mlflow(mlflow, is_external=has_external_client(session.experiment.opened))
+    if report is not None:
+        form_of(report)
     if not session.experiment.opened.recipe:
         raise SettingsError(
             f"experiment '{session.id}' was opened from Python; continue it there "

@@ -51,6 +51,7 @@ from assistant.config.sweep_file import (
 from assistant.core.events import is_external_application
 from assistant.core.ports import Result
 from assistant.executors.spec import check_capacity
+from assistant.presentation.report.forms import form_of
 from assistant.presentation.report.html import check_target
 from assistant.service.store_connection import embedded_service
 from assistant.session.execution import ExecutionLock
@@ -147,6 +148,7 @@ def _steer(
     if start_from is None and not earlier and not as_json:
         say_similar(path, built)
     if report is not None:
+        form_of(report)
         check_target(report)
     check_mlflow(mlflow, is_external=is_external_application(tables.get("application")))
     if is_external_application(tables.get("application")):

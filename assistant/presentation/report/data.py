@@ -78,6 +78,20 @@ class GroupTable:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupWaits:
+    """Waits by group of jobs, which only a simulation tells; ``missing`` says why there are none.
+
+    Both are empty where they make no sense.
+    """
+
+    tables: tuple[GroupTable, ...] = ()
+    missing: str = ""
+
+
+NO_GROUPS = GroupWaits()
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
     """One row of the table of all runs in a report."""
 
@@ -138,7 +152,7 @@ class ReportData(ReportSummary):
     allowed_size: int | None
     finished: str | None
     classes: tuple[MeasureRow, ...]
-    groups: tuple[GroupTable, ...]
+    groups: GroupWaits
     cautions: tuple[str, ...]
     state: ExperimentState
     points: tuple[RunPoint, ...]
@@ -187,7 +201,7 @@ def collect(
     events: Sequence[Event] = (),
     now_s: float | None = None,
     state: ExperimentState | None = None,
-    groups: tuple[GroupTable, ...] = (),
+    groups: GroupWaits = NO_GROUPS,
 ) -> ReportData:
     """Collect the content of a report on an experiment, with None for unknown values.
 

@@ -1,8 +1,9 @@
 """The forms of a report: HTML, Markdown with SVG files, PDF, and a bundle of all data.
 
-The ending of a file chooses its form (`FORMS`). A bundle is a zip file with the event log (JSON
-lines), the runs (CSV, Parquet), the sweep file and the environment; a manifest has the SHA-256
-digest of each. `read_bundle` gives back the events, equal byte for byte.
+The ending of a file chooses its form (`FORMS`); `downloaded` makes one file of any form. A bundle
+is a zip file with the event log (JSON lines), the runs (CSV, Parquet), the sweep file and the
+environment; a manifest has the SHA-256 digest of each. `read_bundle` gives back the events, equal
+byte for byte.
 """
 
 import hashlib
@@ -44,6 +45,7 @@ from strategies import StrategyError
 
 MANIFEST: Final = "manifest.json"
 EVENTS: Final = "events.jsonl"
+_ZIP = "application/zip"
 MOST_BUNDLE_BYTES = 2**30  # Of all files of a bundle, unpacked
 _MARKUP = re.compile(r"[\\`*{}\[\]<#|]|(?<!\w)_|_(?!\w)|^[>+-]")
 _PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "pyarrow")
@@ -61,18 +63,43 @@ class ReportContent:
 
 @dataclass(frozen=True, slots=True)
 class ReportForm:
-    """A form of reports: the ending of its file, and the function that writes it."""
+    """A form of reports: the ending of its file, and the function that writes it.
+
+    Attributes:
+        download: ending of the one file that is downloaded, and ``media_type`` what it is.
+        missing: what has to be installed before it can be written; None if nothing.
+    """
 
     ending: str
+    label: str
     summary: str
+    download: str
+    media_type: str
     write: Callable[[ReportContent, Path], Path]
+    missing: Callable[[], str | None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A report as one file to download."""
+
+    name: str
+    media_type: str
+    body: bytes
 
 
 def form_of(path: Path) -> ReportForm:
-    """Return the form that the ending of a file chooses. Raises SettingsError."""
+    """Return the form that the ending of a file chooses, if it can be written here.
+
+    Raises:
+        SettingsError: the ending is unknown, or the form needs a package that is not installed.
+    """
     ending = path.suffix.lower()
     for form in FORMS:
         if form.ending == ending:
+            missing = form.missing()
+            if missing is not None:
+                raise SettingsError(missing)
             return form
     endings = ", ".join(f"{form.ending} ({form.summary})" for form in FORMS)
     raise SettingsError(f"the report '{path}' must end in one of: {endings}")
@@ -88,22 +115,43 @@ def write_form(content: ReportContent, path: Path) -> Path:
     return form_of(path).write(content, path)
 
 
+def downloaded(content: ReportContent, ending: str) -> ReportFile:
+    """Return a report as one file; Markdown and its charts are a zip file.
+
+    Raises SettingsError as `form_of`.
+    """
+    name = content.experiment.opened.experiment_id
+    form = form_of(Path(f"{name}{ending}"))
+    with TemporaryDirectory() as folder:
+        body = form.write(content, Path(folder) / f"{name}{form.ending}").read_bytes()
+        if form.download != form.ending:
+            files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+            body = _zipped({str(path.relative_to(folder)): path.read_bytes() for path in files})
+    return ReportFile(f"{name}{form.download}", form.media_type, body)
+
+
 def _write_html(content: ReportContent, path: Path) -> Path:
     return write_report(content.data, path)
 
 
 def _write_pdf(content: ReportContent, path: Path) -> Path:
-    try:
-        from weasyprint import HTML
-    except (ImportError, OSError) as error:  # the package, or the library Pango that it loads
-        raise SettingsError(
-            "a PDF needs the package weasyprint and the library Pango; install them with pip "
-            "install 'copperline[pdf]' (and libpango of your system), or write .html and print it"
-        ) from error
+    from weasyprint import HTML
+
     target = check_target(path)
     page: bytes = HTML(string=render_html(content.data)).write_pdf()
     write_atomically(target, page, raises=StoreError, private=not target.exists())
     return target
+
+
+def _missing_for_pdf() -> str | None:
+    try:
+        import weasyprint  # noqa: F401
+    except (ImportError, OSError):  # the package, or the library Pango that it loads
+        return (
+            "a PDF needs the package weasyprint and the library Pango; install them with pip "
+            "install 'copperline[pdf]' (and libpango of your system), or write .html and print it"
+        )
+    return None
 
 
 def _write_markdown(content: ReportContent, path: Path) -> Path:
@@ -176,7 +224,9 @@ def _parts(data: ReportData, pictures: Mapping[str, str]) -> Iterator[str]:
     if data.forecast is not None:
         yield "## Forecast"
         yield from map(_escaped, (data.forecast.headline, *data.forecast.sentences))
-    for table in data.groups:
+    if data.groups.missing:
+        yield f"Note: {_escaped(data.groups.missing)}"
+    for table in data.groups.tables:
         yield f"## Who gains and who loses, by {table.group}"
         rows = ((r.name, r.baseline or "", r.best, r.change) for r in table.rows)
         yield _table(("mean wait of the jobs of", *compared), rows)
@@ -281,9 +331,13 @@ def bundle(content: ReportContent) -> bytes:
             for name, body in files.items()
         },
     }
+    return _zipped({MANIFEST: _json(manifest), **files})
+
+
+def _zipped(files: Mapping[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, body in {MANIFEST: _json(manifest), **files}.items():
+        for name, body in files.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), body)
     return packed.getvalue()
 
@@ -354,8 +408,16 @@ def read_bundle(path: Path) -> tuple[str, tuple[Event, ...]]:
 
 
 FORMS: tuple[ReportForm, ...] = (
-    ReportForm(".html", "one page", _write_html),
-    ReportForm(".md", "Markdown with charts as SVG files", _write_markdown),
-    ReportForm(".pdf", "pages to print", _write_pdf),
-    ReportForm(".zip", "bundle of all data, for copperline import", _write_bundle),
+    ReportForm(
+        ".html", "HTML", "one page that opens without a network", ".html", "text/html", _write_html
+    ),
+    ReportForm(
+        ".md", "Markdown", "Markdown with charts as SVG files", ".md.zip", _ZIP, _write_markdown
+    ),
+    ReportForm(
+        ".pdf", "PDF", "pages to print", ".pdf", "application/pdf", _write_pdf, _missing_for_pdf
+    ),
+    ReportForm(
+        ".zip", "Bundle", "bundle of all data, for copperline import", ".zip", _ZIP, _write_bundle
+    ),
 )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import ExperimentState
+from assistant.core.early_stopping import STOP_RULES
 from assistant.core.experiment import Experiment, once_per_result
 from assistant.core.forecast import percent
 from assistant.core.run import ConfigurationSummary, Outcome, Run, RunState
@@ -212,16 +213,21 @@ def _small_share(share: float) -> str:
 
 def _stopped_early(experiment: Experiment) -> tuple[str, ...]:
     """Return how many runs a rule stopped, and how far they had come, if there are any."""
-    rule, curves = experiment.opened.early_stopping, experiment.curves
+    curves = experiment.curves
     stopped = [run for run in experiment.runs if run.stopped_by is not None]
-    if rule is None or curves is None or not stopped:
+    if not stopped:
         return ()
-    text = f"{len(stopped)} of {len(experiment.runs)} runs were stopped early ({rule})"
+    rules = " and ".join(dict.fromkeys(STOP_RULES[r.stopped_by] for r in stopped if r.stopped_by))
+    were = "was" if len(stopped) == 1 else "were"
+    text = f"{len(stopped)} of {len(experiment.runs)} runs {were} stopped early ({rules})"
+    if curves is None:  # the rule was turned off, and the steps are forgotten
+        return (f"{text}.",)
     ended = [run for run in experiment.runs_in(RunState.COMPLETED) if run.stopped is None]
     whole = max((curves.step_of(run.id) or 0.0 for run in ended), default=0.0)
     if whole > 0:
         share = fmean(curves.step_of(run.id) or 0.0 for run in stopped) / whole
-        text += f", on average after {percent(min(share, 1.0))} of the steps of a whole run"
+        part = "all" if share >= 1 else f"{percent(share)} of"
+        text += f", on average after {part} the steps of a whole run"
     return (f"{text}.",)
 
 

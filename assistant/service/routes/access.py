@@ -58,8 +58,12 @@ lease_router = APIRouter(
 )
 
 NO_WISHES = schemas.LeaseRequestIn()
-WAIT_S, PAUSED_S = 1, 10
-"""Seconds until the next request for a lease, sent as Retry-After if no run may start now."""
+WAIT_S, PAUSED_S, BUSY_S = 1, 10, 5
+"""Seconds until the next request for a lease, sent as Retry-After if no run may start now.
+
+Many workers wait longer, up to ``BUSY_S``, so that idle ones ask `ASKED_PER_S` times a second.
+"""
+ASKED_PER_S = 100
 
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 T = TypeVar("T")
@@ -149,7 +153,7 @@ def _nothing(service: ExperimentService, only: str | None) -> Response:
 
     Only external clients receive 410: workers wait for other experiments.
     """
-    wait_s = WAIT_S
+    wait_s = max(WAIT_S, min(BUSY_S, service.worker_liveness.n_workers // ASKED_PER_S))
     if only is not None and service.store.length(only) and service.queue.is_external(only):
         reason = service.queue.why_finished(only)
         if reason is not None:
@@ -159,7 +163,7 @@ def _nothing(service: ExperimentService, only: str | None) -> Response:
                 f"stop; GET /v1/experiments/{only} returns the results",
             )
         service.session(only)  # loads the session, so that it is finished in its time
-        wait_s = WAIT_S if service.queue.is_active(only) else PAUSED_S
+        wait_s = wait_s if service.queue.is_active(only) else PAUSED_S
     return Response(status_code=204, headers={"Retry-After": str(wait_s)})
 
 

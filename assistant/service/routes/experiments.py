@@ -19,13 +19,16 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.what_if import WhatIf
+from assistant.config.snapshot import report_content
 from assistant.core.codec import decode_event
 from assistant.core.commands import Command
 from assistant.core.errors import AssistantError, CodecError
 from assistant.core.events import ExperimentOpened
 from assistant.core.forecast import Forecast
 from assistant.core.run import RunOutput, RunState
+from assistant.presentation.report.forms import FORMS, ReportFile, downloaded
 from assistant.presentation.tables.effects import EffectsRanking, effects_ranking
 from assistant.service import schemas
 from assistant.service.auth import Caller, caller_of
@@ -73,6 +76,8 @@ state_router = APIRouter(
 )
 
 PAGE = 1000
+_FILE = {"type": "string", "format": "binary"}
+_FORM_NAMES = f"^({'|'.join(form.ending[1:] for form in FORMS)})$"
 DIGEST = 16  # Digits of an ETag that are a digest of the answer
 LOOK_S = 0.2  # interval between two looks of a stream for new events
 ALIVE_S = 2.0  # interval of keep-alive lines on an idle stream
@@ -265,6 +270,34 @@ async def effects(experiment: ExperimentId, context: ContextOf) -> EffectsRankin
     """Return which parameters matter: the range of each main effect, the largest first."""
     view = (await context.viewed(lambda: context.service.look(experiment))).experiment
     return await context.answers.get("effects", view, lambda: effects_ranking(view))
+
+
+@query_router.get(
+    "/experiments/{experiment}/report",
+    response_class=Response,
+    responses={200: {"content": {form.media_type: {"schema": _FILE} for form in FORMS}}},
+)
+async def report(
+    experiment: ExperimentId,
+    context: ContextOf,
+    form: Annotated[str, Query(pattern=_FORM_NAMES)] = "html",
+) -> Response:
+    """Return the report as ``html``, ``pdf``, ``zip`` (all data) or ``md`` (zipped with charts).
+
+    A form whose package is not installed at the service is refused with 422. A report is written
+    once for all who ask for it within a second, while nothing changes.
+    """
+    service = context.service
+    view = await context.viewed(lambda: service.look(experiment))
+
+    def write() -> ReportFile:
+        state = experiment_state(view.experiment, view.now_s(), service.execution(experiment))
+        events = service.store.load(experiment)[: view.experiment.n_events]
+        return downloaded(report_content(view.experiment, events, state=state), f".{form}")
+
+    file = await context.answers.get(f"report {form}", view.experiment, write, FRESH_S)
+    headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+    return Response(file.body, media_type=file.media_type, headers=headers)
 
 
 @query_router.post(

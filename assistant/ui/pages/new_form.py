@@ -13,6 +13,7 @@ from assistant.applications.scheduling_presets import DEFAULT_PRESET
 from assistant.config.sweep_file import check_settings
 from assistant.core.sla import OnWarning
 from assistant.ui.bindings import Binding
+from assistant.ui.early_stopping_fields import EARLY_STOPPING_BINDINGS, EarlyStoppingFields
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.sla_fields import SLA_BINDINGS, SlaFields
 from strategies import DEFAULT_STRATEGY, Level, Parameter
@@ -175,6 +176,7 @@ class Form:
         deadline: time from now, such as ``30m``; none if empty.
         terms: the other fields of the SLA.
         exclude: conditions, one a line; a configuration that meets one is never suggested.
+        early: fields of early stopping.
         learn_from: earlier experiments that guide the search, one a line.
         exploitation: share of suggestions inside regions of good results; None is no split.
         initial: number of runs in the initial design.
@@ -203,6 +205,7 @@ class Form:
     exclude: str = ""
     wish: ObjectiveFields = field(default_factory=ObjectiveFields)
     learn_from: str = ""
+    early: EarlyStoppingFields = field(default_factory=EarlyStoppingFields)
     exploitation: float | None = None
     initial: int = 10
     batch: int | None = None
@@ -305,6 +308,7 @@ SWEEP_BINDINGS = (
     Binding("exploitation", "exploitation", place="share"),
     Binding("exclude", "exclude", lines=True),
     Binding("learn_from", "learn_from", lines=True),
+    *(replace(each, attribute=f"early.{each.attribute}") for each in EARLY_STOPPING_BINDINGS),
 )
 CLUSTER_BINDINGS = tuple(
     Binding(f"application.{path}", f"cluster.{path.rpartition('.')[2]}")

@@ -22,6 +22,13 @@ from assistant.core.sla import OnWarning
 from assistant.presentation.text.number_format import duration, level, moment, setting
 from assistant.ui import labels
 from assistant.ui.bindings import label
+from assistant.ui.early_stopping_fields import (
+    EARLY_STOPPING_BINDINGS,
+    NEEDS_STEPS,
+    RULES,
+    EarlyStoppingFields,
+    shown,
+)
 from assistant.ui.intents import FormFieldError
 from assistant.ui.pages import new_fields
 from assistant.ui.pages.new_fields import FieldMessages
@@ -619,12 +626,25 @@ def steering_step(form: Form, beside: FieldMessages, similar: str) -> Form:
     if form.source != "file":
         with st.expander("Strategy, seed, runs at once"):
             form = _strategy(form)
+        if form.is_own_program:
+            with st.expander("Stop hopeless runs early"):
+                form = _early_stopping(form, beside)
         form = new_fields.bound(form, "learn_from", height=80)
         if similar:
             st.caption(labels.escape_markdown(similar))
         beside.at("new-learn-from")
     beside.at("new-strategy")
     return form
+
+
+def _early_stopping(form: Form, beside: FieldMessages) -> Form:
+    st.caption(NEEDS_STEPS)
+    for binding in EARLY_STOPPING_BINDINGS:
+        if binding.attribute in shown(form.early):
+            words = RULES if binding.attribute == "rule" else None
+            form = new_fields.bound(form, binding.path, words=words, width=320)
+            beside.at(binding.message_place("new"))
+    return form if form.early.step.strip() else replace(form, early=EarlyStoppingFields())
 
 
 def _strategy(form: Form) -> Form:

@@ -1,17 +1,28 @@
 """The *Report* page: results, changes, evidence, and files to download."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
+from assistant.config.snapshot import group_waits, report_content
 from assistant.core.experiment import Experiment
-from assistant.presentation.report.data import ReportSummary, collect, summarise
-from assistant.presentation.report.html import render_html
+from assistant.core.ports import Application
+from assistant.presentation.report.data import (
+    GroupWaits,
+    MeasureRow,
+    ReportSummary,
+    class_rows,
+    summarise,
+)
+from assistant.presentation.report.forms import FORMS, downloaded
 from assistant.presentation.text.number_format import cell
 from assistant.ui import labels
 from assistant.ui.intents import Intent
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages.overview_results import front_table, runs_table
-from assistant.ui.state import ExperimentView
+from assistant.ui.state import ExperimentView, cached_application
 
 
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
@@ -24,17 +35,30 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     if data.recommendation is not None:
         sentences.append(data.recommendation.sentence)
     show(f"**{data.answer.headline}**\n\n" + "\n\n".join(sentences))
+    labelled = {form.label: form for form in FORMS}
+    chosen = st.segmented_control(
+        "Form of the report", list(labelled), required=True, default="HTML", key="report-form"
+    )
+    form = labelled[chosen or "HTML"]
+    missing = form.missing()
     with st.container(horizontal=True):
         st.download_button(
-            "Download the report (HTML)",
-            lambda: render_html(collect(experiment, view_model.session.events(), state=state)),
-            file_name=f"{data.experiment_id}.html",
-            mime="text/html",
+            f"Download the report ({form.label})",
+            lambda: downloaded(
+                report_content(
+                    experiment, view_model.session.events(), state=state,
+                    application=lambda: _application(experiment),
+                ),
+                form.ending,
+            ).body,
+            file_name=f"{data.experiment_id}{form.download}",
+            mime=form.media_type,
             type="primary",
             icon=":material/download:",
             on_click="ignore",
+            disabled=missing is not None,
             key="download-report",
-        )
+        )  # fmt: skip
         st.download_button(
             "Download the runs (CSV)",
             lambda: runs_csv(experiment),
@@ -45,8 +69,12 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
             disabled=not experiment.runs,
             key="download-runs",
         )
-    st.caption("The report is one file: it opens without Copperline and without a network.")
-    _tables(data)
+    if missing is None:
+        st.caption(f"{form.label}: {form.summary}.")
+    else:
+        st.warning(escape_markdown(f"{missing[:1].upper()}{missing[1:]}."))
+    _tables(data, experiment)
+    _waits(experiment)
     st.subheader("Basis of this report")
     for fact in data.facts:
         st.markdown(f"**{escape_markdown(fact.label)}**: {escape_markdown(fact.text)}")
@@ -59,6 +87,52 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     return None
 
 
+def _classes(experiment: Experiment) -> None:
+    classes = class_rows(experiment)
+    if classes:
+        st.subheader("Who gains and who loses")
+        _compared("mean wait of", classes)
+
+
+def _waits(experiment: Experiment) -> None:
+    """Show who gains and who loses by user and by partition, which a simulation tells."""
+    if not class_rows(experiment):
+        return
+    best, baseline = experiment.best, experiment.baseline
+    runs = tuple(run.id for run in (best, baseline) if run is not None)
+    with st.spinner("Simulating the current and the best configuration again …"):
+        groups = _groups(
+            (experiment.opened.experiment_id, experiment.opened.recipe, runs), experiment
+        )
+    if groups.missing:
+        st.info(escape_markdown(f"{groups.missing[:1].upper()}{groups.missing[1:]}."))
+    for table in groups.tables:
+        st.subheader(f"Who gains and who loses, by {table.group}")
+        _compared(f"mean wait of the jobs of a {table.group}", table.rows)
+        st.caption(table.note)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _groups(
+    key: tuple[str, Mapping[str, Any], tuple[int, ...]],  # noqa: ARG001 - names the runs
+    _experiment: Experiment,
+) -> GroupWaits:
+    return group_waits(_experiment, lambda: _application(_experiment))
+
+
+def _application(experiment: Experiment) -> Application:
+    opened = experiment.opened
+    return cached_application((opened.experiment_id, opened.recipe), opened)
+
+
+def _compared(name: str, rows: Sequence[MeasureRow]) -> None:
+    cells = [(row.name, row.baseline or "unknown", row.best, row.change) for row in rows]
+    table = pd.DataFrame(cells, columns=[name, "current", "best", "change"])
+    if all(row.baseline is None for row in rows):
+        table = table[[name, "best"]]
+    st.dataframe(table, hide_index=True, width="stretch", alt=name)
+
+
 def runs_csv(experiment: Experiment) -> str:
     """Return the table of runs as CSV, with texts protected against formula injection."""
     table = runs_table(experiment).map(
@@ -67,20 +141,27 @@ def runs_csv(experiment: Experiment) -> str:
     return table.rename(columns=cell).to_csv(index=False)
 
 
-def _tables(data: ReportSummary) -> None:
+def _tables(data: ReportSummary, experiment: Experiment) -> None:
     if data.changes:
-        st.subheader("Current and best")
+        has_current = any(change.baseline is not None for change in data.changes)
+        st.subheader("Current and best" if has_current else "Best configuration")
         rows = [
             {
                 "parameter": change.parameter,
-                "current": change.baseline or "unknown",
+                "current": change.baseline,
                 "best": change.best,
                 "change": "yes" if change.differs else "none",
                 "description": change.description,
             }
             for change in data.changes
         ]
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="current and best")
+        table = pd.DataFrame(rows)
+        if not has_current:
+            table = table.drop(columns=["current", "change"])
+        if not any(table["description"]):
+            table = table.drop(columns="description")
+        st.dataframe(table, hide_index=True, width="stretch", alt="current and best")
+    _classes(experiment)
     if data.sla:
         st.subheader("SLA")
         rows = [
@@ -97,13 +178,4 @@ def _tables(data: ReportSummary) -> None:
         )
     if data.measures:
         st.subheader("Measures")
-        rows = [
-            {
-                "measure": row.name,
-                "current": row.baseline or "unknown",
-                "best": row.best,
-                "change": row.change,
-            }
-            for row in data.measures
-        ]
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="measures")
+        _compared("measure", data.measures)

@@ -62,7 +62,7 @@ def program_section(view_model: ExperimentView, experiment: Experiment, run: Run
         st.caption(f"Its command cannot be shown: {labels.escape_markdown(sentence(error))}")
     facts = {fact.label: fact.text for fact in opened.facts}
     parts = [_end_words(run)]
-    parts += [f"{name.lower()} {facts[name]}" for name in ("Folder", "Limit") if name in facts]
+    parts += [f"{name.lower()}: {facts[name]}" for name in ("Folder", "Limit") if name in facts]
     parts += [f"measures from {facts['Measures']}"] if "Measures" in facts else []
     st.caption(labels.escape_markdown(". ".join(p[:1].upper() + p[1:] for p in parts) + "."))
     output = stored_output(view_model, run)

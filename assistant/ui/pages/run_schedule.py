@@ -63,6 +63,7 @@ from assistant.ui import labels
 from assistant.ui.charting import low
 from assistant.ui.intents import sentence
 from assistant.ui.pages.run_tables import difference
+from assistant.ui.state import cached_application
 from strategies import Level
 
 _UNITS = ((172_800.0, "days", 86_400.0), (7_200.0, "hours", 3_600.0), (0.0, "seconds", 1.0))
@@ -470,19 +471,10 @@ def _schedule(experiment: Experiment, run: Run) -> JobSchedule | None:
     try:
         with st.spinner(f"Simulating run {run.id} again …"):
             key = opened.experiment_id, opened.recipe
-            return _simulate_cached(key, values, run.seed, _cached_application(key, opened))
+            return _simulate_cached(key, values, run.seed, cached_application(key, opened))
     except Exception as error:
         st.info(f"No schedule: {labels.escape_markdown(sentence(error))}", icon=":material/info:")
         return None
-
-
-@st.cache_resource(show_spinner=False, max_entries=3)
-def _cached_application(
-    key: tuple[str, Mapping[str, Any]],  # noqa: ARG001 - names the application
-    _opened: ExperimentOpened,
-) -> Application:
-    """Return the application of an experiment; only the key is hashed."""
-    return rebuild(_opened)
 
 
 @st.cache_resource(show_spinner=False, max_entries=6)

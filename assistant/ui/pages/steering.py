@@ -15,6 +15,11 @@ from assistant.core.ports import SystemClock
 from assistant.core.sla import PENDING, AutoSteering, OnWarning, Tariff
 from assistant.presentation.tables.sla import region_rows, sla_words
 from assistant.ui import labels
+from assistant.ui.early_stopping_fields import (
+    NEEDS_STEPS,
+    EarlyStoppingFields,
+    early_stopping_fields,
+)
 from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
 from assistant.ui.pages import suggestions_batch
 from assistant.ui.sla_fields import SlaFields, more_fields, sla_field
@@ -444,10 +449,32 @@ def _go_on(view_model: ExperimentView) -> str:
     return "The experiment is open again. Auto-steering repeats the failed runs."
 
 
+def early_stopping_section(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
+    """Draw the rule that stops hopeless runs; return a request to change it."""
+    present, session = experiment.early_stopping, view_model.session
+    answer_at("early")
+    st.caption("No run is stopped." if present is None else f"Now: {present}, by {present.step}.")
+    st.caption(f"{NEEDS_STEPS} Without it, no run is stopped.")
+    key = f"early-{session.id}-{hash(present)}"
+    fields = early_stopping_fields(key, EarlyStoppingFields.of(present))
+    if not st.button("Change early stopping", key="change-early"):
+        return None
+
+    def do() -> str:
+        settings = fields.value(key)
+        session.change_early_stopping(settings)
+        if settings is None:
+            return "No run is stopped early from now on."
+        return f"Hopeless runs are stopped by {settings} from now on."
+
+    return Intent("early", do)
+
+
 SECTIONS: Mapping[str, Callable[[ExperimentView, Experiment], Intent | None]] = {
     "Strategy": _choosing,
     "Budget": budget_section,
     "Levels": levels_section,
+    "Early stopping": early_stopping_section,
     "Regions": _warning_policy_fields,
     "Past results": _past,
     "Finish": _finishing,

@@ -57,9 +57,11 @@ def request_section(
 ) -> Intent | None:
     """Draw the fields to request a batch of suggestions and return the request, or None."""
     if experiment.finished is not None:
-        st.info(
-            f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}"
-        )
+        text = f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}."
+        if experiment.opened.recipe:
+            more = f"copperline resume {experiment.opened.experiment_id} --runs"
+            text += f" To add runs: `{more} {experiment.n_charged + 20}`."
+        st.info(text)
         return None
     room = experiment.remaining_runs
     if room == 0:
