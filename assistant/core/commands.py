@@ -70,7 +70,7 @@ from assistant.core.submission import (
     requests_from_batch,
     submit_runs,
 )
-from strategies import Exclusion, Level, make_strategy, region_index
+from strategies import Exclusion, Level, make_strategy, refinement, region_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,15 +350,16 @@ Keep = Literal["keep"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSteering(Command):
-    """Change the strategy, its options or the exploitation level.
+    """Change the strategy, its options, the exploitation level, or whether levels are added.
 
-    A strategy or options that are None stay as they are; other options of another strategy are
-    dropped.
+    What is None stays as it is; other options of another strategy are dropped. ``refine`` says
+    whether levels are added to ranges without a step near the best result.
     """
 
     strategy: Name | None = None
     options: LevelValues | None = None
     exploitation: Share | Keep | None = "keep"
+    refine: bool | None = None
 
     route = Route("/steering")
 
@@ -376,7 +377,9 @@ class ChangeSteering(Command):
         merged_options = {**present_options, **(self.options or {})}
         make_strategy(name, **merged_options)
         level = present.exploitation if self.exploitation == "keep" else self.exploitation
-        return (SteeringChanged(now_s, Steering(name, merged_options, level, present.weights)),)
+        refine = present.refine if self.refine is None else self.refine
+        changed = Steering(name, merged_options, level, present.weights, refine)
+        return (SteeringChanged(now_s, changed),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -567,6 +570,20 @@ class SubmitPlan(Command):
                 parameter.levels[parameter.level_id(value)] for value in values
             )
         return (PlanSubmitted(now_s, planned_levels),)
+
+
+def refine_levels(experiment: Experiment, now_s: float) -> tuple[SpaceChanged, ...]:
+    """Return the events that add levels to wide parameters near the best result, if it is time."""
+    space = experiment.space
+    if not space.is_wide or not experiment.steering.refine or experiment.best is None:
+        return ()
+    tried = {run.configuration for run in experiment.runs_in(RunState.COMPLETED, RunState.FAILED)}
+    best, events = experiment.best.configuration, list[SpaceChanged]()
+    for level in refinement(space, best, tried, experiment.remaining_runs):
+        space = space.with_level(level.parameter, level.value)
+        text = f"{level.parameter}={level.value} added {level.reason}"
+        events.append(SpaceChanged(now_s, space, text, "refinement"))
+    return tuple(events)
 
 
 def close_levels(
