@@ -13,6 +13,7 @@ import numpy as np
 
 from assistant.analysis.response_map import FEW
 from assistant.core.bounds import BATCH
+from assistant.core.commands import refine_levels
 from assistant.core.errors import ExperimentError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
@@ -138,12 +139,12 @@ def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | N
 
 
 def is_exhausted(experiment: Experiment) -> bool:
-    """Return whether every allowed configuration has a run."""
+    """Return whether every allowed configuration has a run, and no level comes."""
     n_allowed = experiment.space.count_allowed()
     if n_allowed is None or n_allowed > experiment.n_configurations:
         return False  # saves going through all of them
     n_tried, _ = experiment.tried
-    return n_tried == n_allowed
+    return n_tried == n_allowed and not refine_levels(experiment, now_s=0.0)
 
 
 def confirmed_last(experiment: Experiment) -> int:

@@ -448,6 +448,7 @@ OPTIONS: Mapping[str, SettingOption] = {
     "cost_measure": SettingOption("cost.measure", metavar="NAME", merge=_set_cost_measure),
     "cost_unit": SettingOption("cost.unit", metavar="UNIT"),
     "exploitation": SettingOption("exploitation"),
+    "refine": SettingOption("refine"),
     "warnings": SettingOption("warnings"),
     "results": SettingOption("results", form=list[Path], merge=_set_results),
     "learn_from": SettingOption(

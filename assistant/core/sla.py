@@ -306,7 +306,8 @@ class Steering:
         split = self.exploitation
         n = len(self.weights)
         weighed = f", {n} {'region' if n == 1 else 'regions'} weighed" if n else ""
-        return text if split is None else f"{text}, exploitation {split:g}{weighed}"
+        text = text if split is None else f"{text}, exploitation {split:g}{weighed}"
+        return text if self.refine else f"{text}, no levels added"
 
 
 OnWarning = Literal["wait", "accept", "ignore"]

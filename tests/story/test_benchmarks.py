@@ -46,6 +46,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "backtest": ("--data", ""),
     "default_question": ("--data", ""),
     "early_stopping": (),
+    "wide_ranges": (),
 }
 
 
