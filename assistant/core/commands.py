@@ -70,7 +70,7 @@ from assistant.core.submission import (
     requests_from_batch,
     submit_runs,
 )
-from strategies import Exclusion, Level, make_strategy, refinement, region_index
+from strategies import Exclusion, Level, make_strategy, region_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,20 +570,6 @@ class SubmitPlan(Command):
                 parameter.levels[parameter.level_id(value)] for value in values
             )
         return (PlanSubmitted(now_s, planned_levels),)
-
-
-def refine_levels(experiment: Experiment, now_s: float) -> tuple[SpaceChanged, ...]:
-    """Return the events that add levels to wide parameters near the best result, if it is time."""
-    space = experiment.space
-    if not space.is_wide or not experiment.steering.refine or experiment.best is None:
-        return ()
-    tried = {run.configuration for run in experiment.runs_in(RunState.COMPLETED, RunState.FAILED)}
-    best, events = experiment.best.configuration, list[SpaceChanged]()
-    for level in refinement(space, best, tried, experiment.remaining_runs):
-        space = space.with_level(level.parameter, level.value)
-        text = f"{level.parameter}={level.value} added {level.reason}"
-        events.append(SpaceChanged(now_s, space, text, "refinement"))
-    return tuple(events)
 
 
 def close_levels(

@@ -11,10 +11,15 @@ from typing import Literal
 import numpy as np
 
 from assistant.analysis.alternatives import events_of_alternative
-from assistant.analysis.recommendation import confirming, current_strategy, initial_strategy
+from assistant.analysis.recommendation import (
+    confirming,
+    current_strategy,
+    initial_strategy,
+    refine_levels,
+)
 from assistant.analysis.warning import build_warning, next_batch
 from assistant.core.bounds import BATCH, Count, Position, Share
-from assistant.core.commands import CORE_COMMANDS, Command, Route, refine_levels
+from assistant.core.commands import CORE_COMMANDS, Command, Route
 from assistant.core.errors import ExperimentError
 from assistant.core.events import Alternative, Answer, BatchSuggested, Event, WarningAnswered
 from assistant.core.experiment import Experiment

@@ -19,6 +19,7 @@ from assistant.analysis.recommendation import (
     is_overdue,
     passed_limit,
     recommend,
+    refine_levels,
 )
 from assistant.analysis.what_if import SteeringChange, WhatIf, what_if
 from assistant.core.commands import (
@@ -50,7 +51,6 @@ from assistant.core.commands import (
     TagExperiment,
     UndeleteExperiment,
     WeighRegion,
-    refine_levels,
     refuse_other_version,
 )
 from assistant.core.errors import ServiceError
