@@ -319,9 +319,14 @@ def _check_name(name: str) -> None:
         or keyword.iskeyword(name)
         or unicodedata.normalize("NFKC", str(name)) != name
     ):
+        plain = re.sub(r"\W+", "_", str(name), flags=re.ASCII).strip("_")
+        other = (
+            f"; write '{plain}'" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
+        )
         raise SpaceError(
             f"a parameter is named {name!r}; a name starts with a letter or underscore, "
-            "continues with letters, digits and underscores, and is not a Python word such as 'in'."
+            "continues with letters, digits and underscores, and is not a Python word such as 'in'"
+            f"{other}."
         )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from strategies.space.parameter import Level, Parameter, show
+from strategies.space.parameter import Level, show
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
 
@@ -54,7 +54,9 @@ def _beside(
 ) -> list[AddedLevel]:
     """Return the middles of the gaps beside the best level, if its neighbours have been tried."""
     parameter = space.parameters[position]
-    ordered = [i for i in space.open_by_rank[position] if _is_usable(space, parameter, i)]
+    # levels of which every configuration is excluded are no neighbours, as far as that is known
+    allowed = space.allowed_combinations((parameter.name,)) if space.exclusions else None
+    ordered = [i for i in space.open_by_rank[position] if allowed is None or (i,) in allowed]
     if best_id not in ordered or parameter.wide is None:
         return []
     place = ordered.index(best_id)
@@ -69,9 +71,3 @@ def _beside(
             reason = f"between {show(ends[0])} and {show(ends[1])}, beside the best result"
             added.append(AddedLevel(parameter.name, middle, reason))
     return added
-
-
-def _is_usable(space: ParameterSpace, parameter: Parameter, level_id: int) -> bool:
-    """Return whether any allowed configuration has a level, as far as that is known."""
-    allowed = space.allowed_combinations((parameter.name,)) if space.exclusions else None
-    return allowed is None or (level_id,) in allowed
