@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
 Levels: TypeAlias = "Iterable[Level] | Mapping[str, Any] | Parameter"
 """Levels of a parameter: a list, tuple, range or array; a table as in a sweep file, such as
-``{"range": {"low": 1, "high": 9, "step": 2}}`` or ``{"logarithmic": {"low": 1e-4, "high": 0.1,
+``{"range": {"low": 1, "high": 9, "step": 2}}``, ``{"range": {"low": 1e-5, "high": 1, "log":
+True}}`` or ``{"logarithmic": {"low": 1e-4, "high": 0.1,
 "count": 7}, "unit": "s"}``; or a `Parameter`."""
 
 _REEXPORTED = {
@@ -259,6 +260,7 @@ def study(
     strategy: str | None = None,
     options: Mapping[str, Level] | None = None,
     exploitation: float | None = None,
+    refine: bool = True,
     initial: int = 10,
     batch: int | None = None,
     workers: int = 1,
@@ -287,6 +289,7 @@ def study(
         strategy: name of a strategy; None for the default, or that of the preset.
         options: options of the strategy.
         exploitation: share of the suggestions inside regions of good results, 0 to 1.
+        refine: add levels near the best result to each range without a step.
         initial: first runs, chosen without results.
         batch: suggestions at once; None lets the strategy decide.
         workers: runs that the caller executes at once, for forecasts.
@@ -323,7 +326,7 @@ def study(
             program, store=target, name=name, workers=workers,
             sla=Sla(max_runs=runs, goal=goal, keep_going=keep_going),
             strategy=strategy or DEFAULT_STRATEGY, options=options, exploitation=exploitation,
-            warning_policy=policy, seed=seed, version=version(), earlier=earlier,
+            refine=refine, warning_policy=policy, seed=seed, version=version(), earlier=earlier,
         )  # fmt: skip
 
     session = opened(MemoryStore())  # refuses wrong arguments before a file is made

@@ -38,6 +38,7 @@ SHOWN = Command(
 )
 STARTED = Command("assistant.cli demo\nassistant.cli init\nassistant.cli sweep sweep.toml", "quick")
 EARLY = Command("benchmarks.early_stopping", packages=("optuna",))
+RANGES = Command("benchmarks.wide_ranges", packages=("optuna", "torch"))
 QUESTION = Command("benchmarks.default_question --data {data}", "quick")
 PRIORITIES = Command(
     "benchmarks.default_question --data {data} --preset slurm_priorities --log UniLu-Gaia-2014-1 "
@@ -243,6 +244,8 @@ CLAIMS: tuple[Claim, ...] = (
     Table(BENCH, "| log, parameters | current", SWEEPS),
     Table(BENCH, "| log | jobs | none", QUESTION),
     Table("docs/howto/stop-runs.md", "| task | rule", EARLY, keys=2),
+    Table("docs/howto/wide-ranges.md", "| function | refined", RANGES),
+    Table("docs/howto/wide-ranges.md", "| function | Optuna GPSampler", RANGES),
     Table(BENCH, "| log | none: in, out", PRIORITIES),
     Table(BENCH, "| log | lanes: in, out", BACKFILLED),
     Table(BENCH, "| measured: runs of grasp", SEARCH_TABLES),

@@ -81,6 +81,7 @@ from .steering.exploitation import split as split
 from .steering.pareto import ScalarisedStrategy as ScalarisedStrategy
 from .steering.pareto import hypervolume as hypervolume
 from .steering.pareto import pareto_front as pareto_front
+from .steering.refinement import refinement as refinement
 from .steering.regions import PENDING_RULES as PENDING_RULES
 from .steering.regions import PendingRule as PendingRule
 from .steering.regions import PendingRuns as PendingRuns

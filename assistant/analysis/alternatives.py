@@ -225,7 +225,7 @@ def _strategy(prospects: AlternativeSearch) -> Iterator[Alternative]:
     present = prospects.experiment.steering
     if present.strategy == DEFAULT_STRATEGY:
         return
-    steering = Steering(DEFAULT_STRATEGY, {}, None, present.weights)
+    steering = Steering(DEFAULT_STRATEGY, {}, None, present.weights, present.refine)
     text = f"use the strategy {DEFAULT_STRATEGY} instead of {present.strategy}"
     if present.exploitation is not None:
         text += " (it divides the runs by itself)"

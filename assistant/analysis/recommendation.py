@@ -14,6 +14,7 @@ import numpy as np
 from assistant.analysis.response_map import FEW
 from assistant.core.bounds import BATCH
 from assistant.core.errors import ExperimentError
+from assistant.core.events import SpaceChanged
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
 from assistant.core.sla import number_text
@@ -138,12 +139,28 @@ def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | N
 
 
 def is_exhausted(experiment: Experiment) -> bool:
-    """Return whether every allowed configuration has a run."""
+    """Return whether every allowed configuration has a run, and no level comes."""
     n_allowed = experiment.space.count_allowed()
     if n_allowed is None or n_allowed > experiment.n_configurations:
         return False  # saves going through all of them
     n_tried, _ = experiment.tried
-    return n_tried == n_allowed
+    return n_tried == n_allowed and not refine_levels(experiment, now_s=0.0)
+
+
+def refine_levels(experiment: Experiment, now_s: float) -> tuple[SpaceChanged, ...]:
+    """Return the events that add levels to wide parameters near the best result, if it is time."""
+    space = experiment.space
+    if not space.is_wide or not experiment.steering.refine or experiment.best is None:
+        return ()
+    from strategies import refinement  # only where a parameter has a range to refine
+
+    tried = {run.configuration for run in experiment.runs_in(RunState.COMPLETED, RunState.FAILED)}
+    best, events = experiment.best.configuration, list[SpaceChanged]()
+    for level in refinement(space, best, tried, experiment.remaining_runs):
+        space = space.with_level(level.parameter, level.value)
+        text = f"{level.parameter}={level.value} added {level.reason}"
+        events.append(SpaceChanged(now_s, space, text, "refinement"))
+    return tuple(events)
 
 
 def confirmed_last(experiment: Experiment) -> int:

@@ -258,7 +258,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "restore",
     ),
     "Browser and service": ("app", "serve", "work", "mcp", "token", "hooks", "doctor"),
-    "Simulator": ("simulate", "workload", "platform", "play", "tabulate", "agents"),
+    "Simulator": ("simulate", "learn", "workload", "platform", "play", "tabulate", "agents"),
 }
 """Commands and groups under the headings of `copperline --help`; each is in one."""
 

@@ -472,6 +472,7 @@ OPTIONS: Mapping[str, SettingOption] = {
     "cost_measure": SettingOption("cost.measure", metavar="NAME", merge=_set_cost_measure),
     "cost_unit": SettingOption("cost.unit", metavar="UNIT"),
     "exploitation": SettingOption("exploitation"),
+    "refine": SettingOption("refine"),
     "warnings": SettingOption("warnings"),
     "results": SettingOption("results", form=list[Path], merge=_set_results),
     "learn_from": SettingOption(
@@ -510,7 +511,7 @@ _HEADINGS: Mapping[str, str] = {
         "What to tune": (*APPLICATION_OPTIONS, "also"),
         "Budget and goal": SLA_OPTIONS,
         "Search": (
-            "initial", "batch", "strategy", "option", "seed", "exploitation", "warnings",
+            "initial", "batch", "strategy", "option", "seed", "exploitation", "refine", "warnings",
             "results", "learn_from", "replicates",
         ),
         "Execution": ("workers", "executor", "cores", "memory"),

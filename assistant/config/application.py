@@ -48,11 +48,27 @@ _TextOrList = WithJsonSchema({"anyOf": [{"type": "array", "items": _TEXT}, _TEXT
 
 
 class RangeSettings(StrictModel):
-    """Settings ``range = {low, high, step}`` of evenly spaced levels, both ends included."""
+    """Settings ``range = {low, high, step}`` of evenly spaced levels, both ends included.
+
+    Without a step the levels are coarse, and become finer near the best result.
+    """
 
     low: BoundedNumber = setting("First level.", title="from")
     high: BoundedNumber = setting("Last level, included.", title="to")
-    step: BoundedNumber = setting("Difference between two levels.", title="in steps of")
+    step: BoundedNumber | None = setting(
+        "Difference between two levels.", None, title="in steps of",
+        usual="5 to 7 levels, and others near the best result",
+    )  # fmt: skip
+    log: bool = setting("Without a step: levels have a constant ratio.", False)
+
+    @model_validator(mode="after")
+    def _one(self) -> "RangeSettings":
+        if self.step is not None and self.log:
+            raise ValueError(
+                "has a step and log = true; leave out the step, or use logarithmic = {low, high, "
+                "count}"
+            )
+        return self
 
 
 class LogarithmicSettings(StrictModel):
@@ -71,7 +87,11 @@ class ParameterSettings(StrictModel):
     levels: list[LevelValue] | None = setting(
         "The values: numbers, texts, or truth values.", None, title="Levels"
     )
-    range: RangeSettings | None = setting("`{low, high, step}`: evenly spaced levels.", None)
+    range: RangeSettings | None = setting(
+        "`{low, high, step}`: evenly spaced levels; `{low, high}` or `{low, high, log = true}`: "
+        "coarse levels, and finer ones near the best result.",
+        None,
+    )
     logarithmic: LogarithmicSettings | None = setting(
         "`{low, high, count, integer}`: levels with a constant ratio.", None
     )
@@ -122,6 +142,8 @@ class ParameterSettings(StrictModel):
             more["kind"] = self.kind
         if self.range is not None:
             ends = self.range
+            if ends.step is None:
+                return Parameter.wide_range(self.name, ends.low, ends.high, ends.log, **more)
             return Parameter.range(self.name, ends.low, ends.high, ends.step, **more)
         if self.logarithmic is not None:
             log = self.logarithmic

@@ -144,6 +144,7 @@ def open_sweep(
         strategy=settings.strategy.name,
         options=settings.strategy.options,
         exploitation=settings.exploitation,
+        refine=settings.refine,
         warning_policy=built.warning_policy,
         workers=settings.workers,
         seed=settings.seed,

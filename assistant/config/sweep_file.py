@@ -160,6 +160,10 @@ class SweepSettings(StrictModel):
         "Share of suggestions inside regions of good results, 0 to 1.", None, ge=0, le=1,
         title="Share inside regions (exploitation)", usual="no split",
     )  # fmt: skip
+    refine: bool = setting(
+        "Add levels near the best result to each `range` without a step.", True,
+        title="Add levels to ranges near the best result",
+    )  # fmt: skip
     warnings: Literal["accept", "ignore", "wait"] = setting(
         "What an auto-steered sweep does at a warning.", "ignore", title="At a warning"
     )

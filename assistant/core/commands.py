@@ -352,15 +352,16 @@ Keep = Literal["keep"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSteering(Command):
-    """Change the strategy, its options or the exploitation level.
+    """Change the strategy, its options, the exploitation level, or whether levels are added.
 
-    A strategy or options that are None stay as they are; other options of another strategy are
-    dropped.
+    What is None stays as it is; other options of another strategy are dropped. ``refine`` says
+    whether levels are added to ranges without a step near the best result.
     """
 
     strategy: Name | None = None
     options: LevelValues | None = None
     exploitation: Share | Keep | None = "keep"
+    refine: bool | None = None
 
     route = Route("/steering")
 
@@ -378,7 +379,9 @@ class ChangeSteering(Command):
         merged_options = {**present_options, **(self.options or {})}
         make_strategy(name, **merged_options)
         level = present.exploitation if self.exploitation == "keep" else self.exploitation
-        return (SteeringChanged(now_s, Steering(name, merged_options, level, present.weights)),)
+        refine = present.refine if self.refine is None else self.refine
+        changed = Steering(name, merged_options, level, present.weights, refine)
+        return (SteeringChanged(now_s, changed),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,11 +328,15 @@ class EarlyStoppingChanged:
 
 @dataclass(frozen=True, slots=True)
 class SpaceChanged:
-    """Event: the levels or exclusions of the parameter space changed, as ``text`` describes."""
+    """Event: the levels or exclusions of the parameter space changed, as ``text`` describes.
+
+    ``by`` is who decided: a person or program, or the refinement of wide parameters.
+    """
 
     at_s: float
     space: ParameterSpace
     text: str
+    by: Literal["analyst", "refinement"] = "analyst"
 
 
 @dataclass(frozen=True, slots=True)

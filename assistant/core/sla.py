@@ -282,12 +282,14 @@ class Steering:
         exploitation: share of the suggestions inside regions (section 3.2); None does not split.
         weights: weights of regions in that share, 1 for all others. Regions are numbered anew as
             results come, so each weight belongs to a configuration and its region.
+        refine: whether levels are added to wide parameters near the best result.
     """
 
     strategy: str = DEFAULT_STRATEGY
     options: dict[str, str | int | float | bool] = field(default_factory=dict)
     exploitation: float | None = None
     weights: tuple[tuple[Configuration, float], ...] = ()
+    refine: bool = True
 
     def __post_init__(self) -> None:
         _number("the exploitation level", self.exploitation)
@@ -304,7 +306,8 @@ class Steering:
         split = self.exploitation
         n = len(self.weights)
         weighed = f", {n} {'region' if n == 1 else 'regions'} weighed" if n else ""
-        return text if split is None else f"{text}, exploitation {split:g}{weighed}"
+        text = text if split is None else f"{text}, exploitation {split:g}{weighed}"
+        return text if self.refine else f"{text}, no levels added"
 
 
 OnWarning = Literal["wait", "accept", "ignore"]

@@ -11,7 +11,12 @@ from typing import Literal
 import numpy as np
 
 from assistant.analysis.alternatives import events_of_alternative
-from assistant.analysis.recommendation import confirming, current_strategy, initial_strategy
+from assistant.analysis.recommendation import (
+    confirming,
+    current_strategy,
+    initial_strategy,
+    refine_levels,
+)
 from assistant.analysis.warning import build_warning, next_batch
 from assistant.core.bounds import BATCH, Count, Position, Share
 from assistant.core.commands import CORE_COMMANDS, Command, Route
@@ -30,6 +35,7 @@ SuggestionKind = Literal["next", "initial", "confirmation"]
 class SuggestBatch(Command):
     """Suggest a batch of configurations, with a warning if the SLA will probably be missed.
 
+    Levels of wide parameters may be added before, see `strategies.steering.refinement`.
     ``kind``: ``next`` is chosen by the strategy; ``initial`` by the strategy if it can, else at
     random as in the Copper paper; ``confirmation`` are replicates of the recommended one.
     """
@@ -52,12 +58,14 @@ class SuggestBatch(Command):
         if self.kind == "confirmation":
             replicates = confirming(experiment, self.n)
             return (BatchSuggested(now_s, number, replicates, exhausted=False),)
+        refined = refine_levels(experiment, now_s) if self.kind == "next" else ()
+        experiment = experiment.supposing(refined) if refined else experiment
         suggestions = self._chosen(experiment, number)
         batch = BatchSuggested(now_s, number, suggestions, exhausted=len(suggestions) < self.n)
         if self.kind == "initial":
             return (batch,)
         rng = np.random.default_rng(random_stream(experiment.opened.seed, "advise", number))
-        return (batch, *build_warning(experiment, self.n, now_s, rng))
+        return (*refined, batch, *build_warning(experiment, self.n, now_s, rng))
 
     def _chosen(self, experiment: Experiment, number: int) -> tuple[Suggestion, ...]:
         rng = np.random.default_rng(random_stream(experiment.opened.seed, "suggest", number))

@@ -50,6 +50,7 @@ class ExperimentDescription(TypedDict, total=False):
         sla: SLA; no limit if None.
         options: options of the strategy; its defaults if None.
         exploitation: share of suggestions inside regions (section 3.2); None does not split.
+        refine: whether levels are added to ranges without a step near the best result.
         warning_policy: warning policy; defaults if None.
         workers: runs executed at once, for the forecast of a deadline.
         seed: seed of every random stream of the experiment.
@@ -66,6 +67,7 @@ class ExperimentDescription(TypedDict, total=False):
     strategy: str
     options: Mapping[str, Level] | None
     exploitation: float | None
+    refine: bool
     warning_policy: WarningPolicy | None
     workers: int
     seed: int
@@ -112,6 +114,7 @@ def build_opened_event(
     strategy: str = DEFAULT_STRATEGY,
     options: Mapping[str, Level] | None = None,
     exploitation: float | None = None,
+    refine: bool = True,
     warning_policy: WarningPolicy | None = None,
     workers: int = 1,
     seed: int = 0,
@@ -125,7 +128,7 @@ def build_opened_event(
 
     See `ExperimentDescription`. Raises as `open_session` does, except for the store.
     """
-    steering = Steering(strategy, dict(options or {}), exploitation)
+    steering = Steering(strategy, dict(options or {}), exploitation, refine=refine)
     space = space or application.space
     baseline = application.baseline
     opened = ExperimentOpened(

@@ -19,6 +19,7 @@ from assistant.analysis.recommendation import (
     is_overdue,
     passed_limit,
     recommend,
+    refine_levels,
 )
 from assistant.analysis.what_if import SteeringChange, WhatIf, what_if
 from assistant.core.commands import (
@@ -97,8 +98,8 @@ class ExperimentQueries(Protocol):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every allowed configuration has been proposed or run."""
-        return is_exhausted(self.experiment.knowledge)
+        """Whether every allowed configuration has been proposed or run, and no level comes."""
+        return is_exhausted(self.experiment.knowledge) and not refine_levels(self.experiment, 0.0)
 
     def is_overdue(self) -> bool:
         """Return whether the deadline has passed; False without a deadline."""
@@ -253,9 +254,13 @@ class ExperimentCommands(ExperimentQueries, Protocol):
         strategy: str | None = None,
         options: Mapping[str, Level] | None = None,
         exploitation: float | Keep | None = "keep",
+        refine: bool | None = None,
     ) -> None:
-        """Change the strategy, its options or the exploitation level; None stays as it is."""
-        self.decide(ChangeSteering(strategy, options, exploitation))
+        """Change the strategy, its options or the exploitation level; None stays as it is.
+
+        ``refine`` says whether levels are added to wide parameters near the best result.
+        """
+        self.decide(ChangeSteering(strategy, options, exploitation, refine))
 
     def weigh_region(self, region_id: int, weight: float) -> None:
         """Set the weight (default 1) that gives a region more or fewer exploiting suggestions."""

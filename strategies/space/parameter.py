@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from strategies.space.errors import SpaceError, UnknownLevelError
+from strategies.space.wide_range import WideRange
 
 Level: TypeAlias = str | int | float | bool
 Kind: TypeAlias = Literal["ordinal", "nominal"]
@@ -85,6 +86,7 @@ class Parameter:
             are ordered by value whatever their ids; ordinal texts and truth values as given.
         unit: unit for people, such as ``s`` or ``procs``.
         description: one line for people.
+        wide: range in which levels may be added near the best (`strategies.steering.refinement`).
     Raises `SpaceError` for an invalid name, level or kind.
 
     Not slotted: lookups are cached on first use.
@@ -95,6 +97,7 @@ class Parameter:
     kind: Kind | Literal["inferred"] = "inferred"
     unit: str = ""
     description: str = ""
+    wide: WideRange | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -107,6 +110,10 @@ class Parameter:
         if self.kind not in KINDS:
             raise SpaceError(
                 f"parameter '{self.name}' has kind {self.kind!r}; allowed are ordinal and nominal."
+            )
+        if self.wide is not None and (self.family, self.kind) != ("number", "ordinal"):
+            raise SpaceError(
+                f"parameter '{self.name}' has a range; its levels must be ordinal numbers."
             )
 
     @classmethod
@@ -143,6 +150,23 @@ class Parameter:
         values = [first + i * width for i in range(n_steps + 1)]
         integral = all(_is_whole(value) for value in (low, step))
         return cls(name, tuple(int(v) if integral else float(v) for v in values), **more)
+
+    @classmethod
+    def wide_range(
+        cls, name: str, low: int | float, high: int | float, log: bool = False, **more: Any
+    ) -> Parameter:
+        """Build a parameter with coarse levels from low to high, between which others may come.
+
+        Whole numbers when both ends are. Raises `SpaceError` if the ends are invalid.
+
+        >>> Parameter.wide_range("rate", 1e-4, 0.1, log=True).levels
+        (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
+        """
+        try:
+            wide = WideRange(low, high, log)
+        except SpaceError as error:
+            raise SpaceError(f"parameter '{name}': {error}") from error
+        return cls(name, wide.coarse_levels(), wide=wide, **more)
 
     @classmethod
     def logarithmic(
@@ -246,6 +270,11 @@ class Parameter:
         return replace(self, levels=(*self.levels, value))
 
     @property
+    def added(self) -> tuple[Level, ...]:
+        """Levels that were added to the coarse ones of a range without a step, oldest first."""
+        return () if self.wide is None else self.levels[len(self.wide.coarse_levels()) :]
+
+    @property
     def listed(self) -> str:
         """The levels as text by rank, such as "1, 2, 4"; of many levels the first and the last."""
         ordered = sorted(range(self.n_levels), key=self.ranks.__getitem__)
@@ -270,7 +299,9 @@ class Parameter:
         return f" (nearest: {show(nearest)})"
 
     def _identity(self) -> tuple[object, ...]:
-        return (self.name, self.family, self.levels, self.kind, self.unit, self.description)
+        return (
+            self.name, self.family, self.levels, self.kind, self.unit, self.description, self.wide,
+        )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         """Compare all fields; the levels (0, 1) and (False, True) are different."""
@@ -288,9 +319,14 @@ def _check_name(name: str) -> None:
         or keyword.iskeyword(name)
         or unicodedata.normalize("NFKC", str(name)) != name
     ):
+        plain = re.sub(r"\W+", "_", str(name), flags=re.ASCII).strip("_")
+        other = (
+            f"; write '{plain}'" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
+        )
         raise SpaceError(
             f"a parameter is named {name!r}; a name starts with a letter or underscore, "
-            "continues with letters, digits and underscores, and is not a Python word such as 'in'."
+            "continues with letters, digits and underscores, and is not a Python word such as 'in'"
+            f"{other}."
         )
 
 

@@ -423,6 +423,11 @@ class ParameterSpace:
         parameters = (*self.parameters[:position], longer, *self.parameters[position + 1 :])
         return replace(self, parameters=parameters)
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether levels may be added to any parameter."""
+        return any(p.wide is not None for p in self.parameters)
+
     def closing(self, parameter: str, value: Level) -> ParameterSpace:
         """Return a copy of the space in which a level is closed, so not proposed any more.
 

@@ -57,7 +57,12 @@ def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> 
     assert written.pop("earlier", []) == []
     assert written.pop("early_stopping", None) is None
     assert written.pop("rule", None) is None
+    assert written.pop("by", "analyst") == "analyst"
     warning = written.get("advice") or {}
+    for outer in (written, *warning.get("alternatives", ())):
+        assert (outer.get("steering") or {}).pop("refine", True) is True
+    for parameter in written.get("space", {}).get("parameters", ()):
+        assert parameter.pop("wide") is None
     warning.pop("title", None)
     (warning.get("outlook") or {}).pop("end", None)
     before = line.replace('"strategy": "grasp"', '"strategy": "copper"')

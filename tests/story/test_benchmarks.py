@@ -47,6 +47,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "backtest": ("--data", ""),
     "default_question": ("--data", ""),
     "early_stopping": (),
+    "wide_ranges": (),
 }
 
 

@@ -33,6 +33,7 @@ NO_MEASUREMENTS: dict[str, str] = {
     "docs/howto/ai-platform.md": "0.05 0.12 0.8 2.5 20 750",
     "docs/howto/analysts.md": "20 22 70 8,800",
     "docs/howto/optuna.md": "1 5",
+    "docs/howto/wide-ranges.md": "0.0003 0.000316 1",
     "docs/howto/backtest.md": "0.8 1.2 7",
     "docs/howto/capacity.md": "0.5 6 30 70",
     "docs/howto/clusters.md": "15 20 30",

@@ -15,6 +15,12 @@ def test_names_that_an_exclusion_could_not_use_are_refused(name: str) -> None:
         Parameter(name, (1, 2))
 
 
+def test_a_name_as_on_a_command_line_is_answered_with_one_that_works() -> None:
+    for name, other in (("--learning-rate", "learning_rate"), ("optimizer.lr", "optimizer_lr")):
+        with pytest.raises(SpaceError, match=f"; write '{other}'"):
+            Parameter(name, (1, 2))
+
+
 @pytest.mark.parametrize(
     ("levels", "sentence"),
     [

@@ -110,18 +110,20 @@ def rows(draw: st.DrawFn, uid: int, name: str) -> ParameterRow:
     row = ParameterRow(uid, name, unit=unit, description=description)
     if how == "steps":
         low, n, step = draw(st.integers(-5, 5)), draw(st.integers(0, 5)), draw(st.integers(1, 3))
+        is_wide = n > 0 and draw(st.booleans())
         row = replace(
-            row, how="steps", low=str(low), high=str(low + n * step), step=str(step),
-            baseline=str(low),
+            row, how="steps", low=str(low), high=str(low + n * step),
+            step="" if is_wide else str(step), baseline=str(low),
         )  # fmt: skip
     elif how == "ratio":
+        is_wide = draw(st.booleans())
         row = replace(
             row,
             how="ratio",
             low="1",
             high="64",
-            step="7",
-            is_integer=draw(st.booleans()),
+            step="" if is_wide else "7",
+            is_integer=not is_wide and draw(st.booleans()),
             baseline="1",
         )
     else:
@@ -568,6 +570,8 @@ def program(**more: Any) -> Form:
         (row(how="steps"), "new-p0-levels", "Enter the first level"),
         (row(how="steps", low="1", high="6", step="2"), "new-p0-levels", "does not reach 6"),
         (row(how="ratio", low="0", high="6", step="3"), "new-p0-levels", "0 < low"),
+        (row(how="ratio", low="0", high="6"), "new-p0-levels", "0 < low"),
+        (row(how="ratio", low="0.5", high="6", is_integer=True), "new-p0-levels", "need whole"),
         (row(how="steps", low="1", high="5", step="2", kind="names"), "new-p0-levels", "numbers"),
         (row(baseline=""), "new-p0-baseline", "Choose the current level of size"),
         (row(baseline="3"), "new-p0-baseline", "no level 3"),

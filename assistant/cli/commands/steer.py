@@ -106,6 +106,14 @@ def steer(
             help="Share of suggestions inside regions, 0 to 1; none ends the split.",
         ),
     ] = None,
+    refine: Annotated[
+        bool | None,
+        typer.Option(
+            "--refine/--no-refine",
+            help="Add levels near the best result to each range without a step.",
+            show_default=False,
+        ),
+    ] = None,
     replicate: Annotated[
         list[int] | None, typer.Option(metavar="RUN", help="Queue this run once more.")
     ] = None,
@@ -135,11 +143,11 @@ def steer(
         session.reopen()  # only in the copy: invalid values are reported first
     n_before = len(session.events())
     is_answered = accept is not None or change is not None or ignore
-    if strategy is not None or option or exploitation is not None:
+    if strategy is not None or option or exploitation is not None or refine is not None:
         entry = strategy_entry(strategy or session.experiment.steering.strategy)
         options = strategy_options(entry, option or [])
         level: float | Keep | None = "keep" if exploitation is None else share_of(exploitation)
-        session.change_strategy(strategy, options, level)
+        session.change_strategy(strategy, options, level, refine)
     decide(session, decisions)
     is_asked = len(session.events()) > n_before or bool(replicate) or confirm is not None
     if finished is not None and not has_terms and is_asked:

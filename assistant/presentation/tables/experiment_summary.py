@@ -63,6 +63,7 @@ def baseline_finding(experiment: Experiment) -> BaselineFinding:
         *later_jobs(experiment),
         *learnt(experiment),
         _spent(experiment),
+        *_refined(experiment),
         *_stopped_early(experiment),
         *_why_failed(experiment),
     )
@@ -209,6 +210,17 @@ def _small_share(share: float) -> str:
     if share < 1e-4:
         return "under 0.01 %"
     return f"{100 * share:.2f} %" if share < 0.01 else f"{math.floor(1000 * share) / 10:.1f} %"
+
+
+def _refined(experiment: Experiment) -> tuple[str, ...]:
+    """Return how many levels were added to each range without a step, if there are any."""
+    grown = [p for p in experiment.space.parameters if p.added]
+    if not grown:
+        return ()
+    counts = ", ".join(
+        f"{p.name} has {p.n_levels} instead of {p.n_levels - len(p.added)}" for p in grown
+    )
+    return (f"Levels were added beside the best results: {counts}.",)
 
 
 def _stopped_early(experiment: Experiment) -> tuple[str, ...]:

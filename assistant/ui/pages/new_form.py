@@ -46,7 +46,8 @@ class ParameterRow:
     Args:
         uid: identifier of the row; it does not change with the name or the order.
         how: list of levels, or range by step or by ratio.
-        step: step, or number of levels where they go by a ratio.
+        step: step, or number of levels where they go by a ratio; empty for levels that are
+            coarse at first, and become finer near the best result.
         is_integer: whether levels by a ratio are rounded to whole numbers.
         baseline: level in the current configuration.
     """
@@ -394,15 +395,20 @@ def _levels(row: ParameterRow, place: str) -> dict[str, Any]:
             raise MissingError(place, "Add at least one level.")
         return {"levels": [_level(text, row.kind, place) for text in row.levels]}
     third = "step" if row.how == "steps" else "count"
-    ends = {"low": row.low, "high": row.high, third: row.step}
+    ends = {"low": row.low, "high": row.high}
     if not all(text.strip() for text in ends.values()):
-        missing_value = "the step" if third == "step" else "the number of levels"
-        raise MissingError(place, f"Enter the first level, the last level and {missing_value}.")
+        raise MissingError(place, "Enter the first level and the last level.")
+    if row.step.strip():
+        ends[third] = row.step
     if KINDS[row.kind][0] != "number":
         raise FormFieldError(place, "A range of levels needs numbers. Choose numbers or a list.")
     numbers = {name: number_in(text, place) for name, text in ends.items()}
     if row.how == "steps":
         return {"range": numbers}
+    if third not in numbers:
+        if row.is_integer and not all(isinstance(end, int) for end in numbers.values()):
+            raise FormFieldError(place, "Whole numbers need whole first and last levels.")
+        return {"range": numbers | {"log": True}}
     return {"logarithmic": numbers | ({"integer": True} if row.is_integer else {})}
 
 

@@ -394,7 +394,10 @@ def _with_levels(row: ParameterRow, key: str) -> ParameterRow:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         low = new_fields.text(f"{key}-low", label(f"{ends}.low"), row.low, width=130)
         high = new_fields.text(f"{key}-high", label(f"{ends}.high"), row.high, width=130)
-        step_text = new_fields.text(f"{key}-step", third, row.step, width=130)
+        step_text = new_fields.text(
+            f"{key}-step", third, row.step, width=130, placeholder="refined",
+            help="Empty: a few levels at first, and more near the best result.",
+        )  # fmt: skip
         is_integer = row.is_integer
         if row.how == "ratio":
             is_integer = new_fields.tick(

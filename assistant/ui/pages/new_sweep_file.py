@@ -485,7 +485,8 @@ def _row(uid: int, table: Mapping[str, Any], baseline: Mapping[str, Level]) -> P
     how: How = "list"
     ends: Mapping[str, Any] = {}
     if table.get("range") is not None:
-        how, ends = "steps", table["range"]
+        ends = table["range"]
+        how = "ratio" if ends.get("log") else "steps"
     elif table.get("logarithmic") is not None:
         how, ends = "ratio", table["logarithmic"]
     return ParameterRow(
@@ -495,7 +496,7 @@ def _row(uid: int, table: Mapping[str, Any], baseline: Mapping[str, Level]) -> P
         levels=tuple(map(as_typed, table.get("levels") or ())),
         low=as_typed(ends.get("low")),
         high=as_typed(ends.get("high")),
-        step=as_typed(ends.get("step", ends.get("count"))),
+        step=as_typed(ends.get("step", ends.get("count"))),  # empty for a range that is refined
         is_integer=bool(ends.get("integer", False)),
         kind=_kind(table),
         unit=table.get("unit", ""),

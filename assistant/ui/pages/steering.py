@@ -301,11 +301,16 @@ def _choosing(view_model: ExperimentView, experiment: Experiment) -> Intent | No
         level = st.slider(
             "Share inside regions (exploitation)", 0, 100, at, 5, format="%d %%", key=f"{key}-share"
         ) / 100  # fmt: skip
+    refine = steering.refine
+    if experiment.space.is_wide:
+        refine = st.toggle(
+            "Add levels near the best result to ranges", refine, key=f"{key}-refine"
+        )  # fmt: skip
     answer_at("steering")
     if st.button("Use this strategy from now on", key="change-steering"):
 
         def do() -> str:
-            session.change_strategy(name, options, level)
+            session.change_strategy(name, options, level, refine)
             return f"From now on: {session.experiment.steering}."
 
         return Intent("steering", do)
