@@ -368,7 +368,7 @@ BAD_CALLS = {
         ("sweep", "--runs", "1", "--include", "small_procs=99", "--levels", "small_procs=0,99"),
         "need 2 runs",
     ),
-    "the report is a folder": (("sweep", "--report", "."), "is a folder"),
+    "the report is a folder": (("sweep", "--report", "."), "must end in one of: .html"),
     "today excluded": (("sweep", "--exclude", "small_procs == 0"), "small_procs == 0"),
     "partition of no form": (("simulate", "tiny.swf", "--partition", "small"), "--partition"),
     "a queue by name": (("simulate", "tiny.swf", "--qos", "long=5"), "--qos 'long=5'"),
