@@ -532,6 +532,8 @@ class Scheduling:
         if self.power is None:
             return ()
         nodes, cap_w = self.power.nodes, self.power.cap_w
+        begin, end = (f"{s / 3_600:g}" for s in (self.power.cap_from_s, self.power.cap_until_s))
+        cap = f"all nodes together at most {cap_w:,g} W from {begin} to {end} h"
         off = nodes.off_after_s
         watts = (
             f"a node of {nodes.node_procs:,} processors: busy {nodes.busy_w:g} W, idle "
@@ -541,7 +543,7 @@ class Scheduling:
         return (
             watts,
             "idle nodes stay on" if off is None else f"off after {format_duration(off)}",
-            *((f"all nodes together at most {cap_w:g} W by day",) if cap_w else ()),
+            *((cap,) if cap_w else ()),
         )
 
     @property

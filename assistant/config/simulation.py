@@ -25,6 +25,7 @@ from assistant.applications.scheduling_futures import (
     WorkloadFutures,
     future_scheduling,
 )
+from assistant.applications.scheduling_parameters import POWER_CAP
 from assistant.applications.scheduling_presets import DEFAULT_PRESET
 from assistant.config.fields import (
     BoundedNumber,
@@ -379,8 +380,17 @@ class PowerSettings(StrictModel):
         "Hour of the day at which the limit ends; before `cap_from`, it lasts over midnight.", 24.0
     )
 
-    def build(self) -> ClusterPower:
-        """Build the power of a cluster, or raise SimError."""
+    def build(self, *, cap_varies: bool = False) -> ClusterPower:
+        """Build the power of a cluster; ``cap_varies`` says that the cap is a parameter.
+
+        Raises SettingsError for hours without a cap, and SimError for watts that make no sense.
+        """
+        hours_set = sorted({"cap_from", "cap_until"} & self.model_fields_set)
+        if hours_set and self.cap_w is None and not cap_varies:
+            raise SettingsError(
+                f"{' and '.join(hours_set)} without a limit has no effect; add cap_w, or levels of "
+                "power_cap_w"
+            )
         nodes = NodePower(
             self.busy_w,
             self.idle_w,
@@ -468,7 +478,9 @@ class SchedulingSettings(StrictModel):
             "allocation": self.allocation,
             "machine_procs": self.machine_procs,
             "train_share": self.train_share,
-            "power": None if self.power is None else self.power.build(),
+            "power": None
+            if self.power is None
+            else self.power.build(cap_varies=POWER_CAP in self.levels),
         }
         if self.futures is None:
             return Scheduling(workload, **arguments)

@@ -241,6 +241,8 @@ def test_simulate_measures_energy(cli: Cli, log: Path) -> None:
     assert "kWh" in cli("simulate", str(log), *power)[1]
     code, _, err = cli("simulate", str(log), "--power", "busy_w=15", "--power", "idle_w=20")
     assert (code, "off <= idle <= busy" in err) == (2, True)
+    code, _, err = cli("simulate", str(log), *power, "--power", "cap_from=8")
+    assert (code, "cap_from without a limit has no effect; add cap_w" in err) == (2, True)
 
 
 def test_simulate_with_fair_shares(cli: Cli, tmp_path: Path, log: Path) -> None:
