@@ -5,18 +5,20 @@ from typing import Any
 
 import pytest
 
+from agents import Follower
 from assistant import Sla, Tariff, open_session
 from assistant.cli.main import run
 from assistant.core.early_stopping import EarlyStopping
 from assistant.core.events import AutoSteeringChanged
 from assistant.core.sla import AutoSteering
+from assistant.executors.serial import SerialExecutor
 from assistant.service.experiment_service import ExperimentService
 from assistant.store.event_store import MemoryStore, SqliteStore
 from assistant.ui.pages import overview, steering
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import open_from
 from assistant.ui.sla_fields import SlaFields
-from tests.assistant.examples import Bowl
+from tests.assistant.examples import TODAY, Bowl
 from tests.ui.screens import at_page, press, sound, until_done
 from tests.ui.stage import staged
 from tests.ui.test_one_story import told
@@ -82,6 +84,28 @@ def test_early_stopping_is_changed_and_turned_off_while_it_runs() -> None:
     page.text_input(key=f"{key}-early-step").set_value("")
     press(page, "change-early")
     assert session.experiment.early_stopping is None
+
+
+def test_a_finished_experiment_is_reopened_with_more_runs_or_refused_without() -> None:
+    bowl = Bowl(TODAY)
+    session = open_session(bowl, store=MemoryStore(), sla=Sla(2), experiment_id="bowl")
+    session.finish(Follower().steer(session, SerialExecutor(bowl)))
+    page = staged(steering.page, session)
+    field = page.number_input(key="budget-bowl-2")
+    assert field.value == 22
+    page = press(field.set_value(2).run(), "change-budget")
+    assert page.error[0].value == "2 runs are used; a budget of 2 leaves no run."
+    assert session.experiment.finished is not None
+    worst = max(run.outcome.value for run in session.experiment.runs if run.outcome)
+    key = f"budget-bowl-{hash(session.experiment.sla)}-goal"
+    page.number_input(key="budget-bowl-2").set_value(9)
+    page = press(page.text_input(key=key).set_value(str(worst)).run(), "change-budget")
+    assert page.error[0].value.startswith("Set a better goal: the goal of")
+    assert session.experiment.finished is not None
+    press(page.text_input(key=key).set_value("").run(), "change-budget")
+    assert session.experiment.finished is None
+    Follower().steer(session, SerialExecutor(bowl))
+    assert len(session.experiment.runs) == 9
 
 
 def test_bad_terms_are_refused_beside_their_field() -> None:

@@ -7,12 +7,15 @@ from pathlib import Path
 import streamlit as st
 
 from assistant.analysis.broken_program import broken_program
+from assistant.analysis.recommendation import passed_limit, reached_goal
+from assistant.analysis.what_if import reopened_if_finished
 from assistant.config.models import check_tariff
 from assistant.config.snapshot import read_results
 from assistant.config.sweep_file import check_settings
+from assistant.core.commands import ChangeSla
 from assistant.core.experiment import Experiment
 from assistant.core.ports import SystemClock
-from assistant.core.sla import PENDING, AutoSteering, OnWarning, Tariff
+from assistant.core.sla import PENDING, AutoSteering, OnWarning, Sla, Tariff
 from assistant.presentation.tables.sla import region_rows, sla_words
 from assistant.ui import labels
 from assistant.ui.early_stopping_fields import (
@@ -45,7 +48,7 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
     n = st.number_input(
         "Maximum number of runs",
         1,
-        value=sla.max_runs or max(1, experiment.n_charged + 20),
+        value=_runs_to_offer(experiment),
         disabled=not limited,
         key=f"budget-{view_model.session.id}-{sla.max_runs}",
     )
@@ -66,7 +69,9 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
     terms = sla_field(key, "goal", present)
     with st.expander("More SLA terms: cost limit, run limit"):
         terms = more_fields(key, terms)
-    if not st.button("Change the SLA", key="change-budget"):
+    is_over = experiment.finished is not None
+    label = "Reopen with this SLA" if is_over else "Change the SLA"
+    if not st.button(label, key="change-budget"):
         return None
 
     def do() -> str:
@@ -78,11 +83,36 @@ def budget_section(view_model: ExperimentView, experiment: Experiment) -> Intent
             settings.sla(SystemClock().now_s()), max_runs=n if limited else None, deadline_s=at
         )
         _check_cost(agreed.tariff, experiment, f"{key}-cost")
+        if not is_over:
+            view_model.session.change_budget(agreed)
+            return "The SLA is changed."
+        _check_reopening(experiment, agreed)
+        view_model.session.reopen()
         view_model.session.change_budget(agreed)
-
-        return "The SLA is changed."
+        return "The experiment is open again, and the SLA is changed."
 
     return Intent("budget", do)
+
+
+def _runs_to_offer(experiment: Experiment) -> int:
+    """Return the budget to fill in: the present one, more if it is used up."""
+    used, present = experiment.n_charged, experiment.sla.max_runs
+    return used + 20 if present is None or present <= used else present
+
+
+def _check_reopening(experiment: Experiment, sla: Sla) -> None:
+    """Raise FormFieldError if a finished experiment would have no run left with this SLA."""
+    now_s, used = SystemClock().now_s(), experiment.n_charged
+    if sla.max_runs is not None and sla.max_runs <= used:
+        words = f"{labels.runs(used)} are used; a budget of {sla.max_runs} leaves no run."
+        raise FormFieldError("budget", words)
+    after = reopened_if_finished(experiment, now_s)
+    after = after.supposing(ChangeSla(sla).decide(after, now_s))
+    over, reached = passed_limit(after, now_s), reached_goal(after)
+    if over is not None:
+        raise FormFieldError("budget", f"With this SLA no run is left: {over}.")
+    if reached is not None and sla.at_goal == "stop":
+        raise FormFieldError("budget", f"Set a better goal: {reached} already.")
 
 
 def _deadline_s(text: str, place: str) -> float:

@@ -58,10 +58,7 @@ def request_section(
     """Draw the fields to request a batch of suggestions and return the request, or None."""
     if experiment.finished is not None:
         text = f"This experiment is finished: {labels.escape_markdown(experiment.finished.reason)}."
-        if experiment.opened.recipe:
-            more = f"copperline resume {experiment.opened.experiment_id} --runs"
-            text += f" To add runs: `{more} {experiment.n_charged + 20}`."
-        st.info(text)
+        st.info(f"{text} To add runs, reopen it in *Steering*.")
         return None
     room = experiment.remaining_runs
     if room == 0:

@@ -746,7 +746,7 @@ def hindrance(change: SteeringChange, experiment: Experiment, now_s: float) -> s
     if experiment.finished is not None:
         return (
             f"This experiment is finished ({experiment.finished.reason}). The page shows the "
-            "forecast as if it continued. No change can be applied."
+            "forecast as if it continued. To apply a change, reopen it in Steering."
         )
     used = experiment.n_charged
     if change.max_runs is not None and change.max_runs <= used:
