@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
-settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 150 in CI
+settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 100 in CI
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=150,
+    max_examples=100,
     print_blob=True,
     derandomize=True,  # a gate judges a change, not the dice; the dice roll in "dev"
     suppress_health_check=[HealthCheck.too_slow],
