@@ -88,7 +88,7 @@ def main() -> None:
     add("--fit", type=Path, metavar="FILE", help="write the coefficients that are shipped")
     options = options_parser.parse_args()
     if options.quick:
-        options.budget, options.seeds, options.methods = 20, "0", "grasp,random"
+        options.budget, options.seeds, options.methods = 30, "0", "grasp,random"
         options.generated = True
     problems, methods = asked_for(options, options_parser)
     if len({family_of(problem.name) for problem in problems}) < 2:
