@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -139,7 +140,8 @@ class LiveView:
         budget = experiment.sla.max_runs or max(len(experiment.runs), 1)
         over = experiment.n_ended
         bar = ProgressBar(total=budget, completed=over, width=60, complete_style="orange3")
-        return Group(self._headline(), bar, self._latest())
+        line = Padding(bar, 0)  # a bar alone ends no line, so the table would begin beside it
+        return Group(self._headline(), line, self._latest())
 
     def _latest(self) -> Table:
         experiment = self._session.experiment

@@ -97,7 +97,7 @@ def pages(store: Path) -> Iterator[Image.Image]:
     from benchmarks.screen import Screen
 
     (experiment,) = (one.id for one in SqliteStore(store).experiments())
-    with kept_up(store, ROOT) as app, browsing() as new_page:
+    with kept_up(store, ROOT) as app, browsing(app.address) as new_page:
         page = new_page()
         page.set_viewport_size({"width": 1400, "height": 896})
         screen = Screen(page, app.url)

@@ -5,6 +5,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from assistant import Constraint, Objective, Session, SingleMeasure, open_session
 from assistant.cli.experiment_view import LiveView, summary
@@ -45,6 +46,13 @@ def said(session: Session) -> tuple[str, str]:
 
 def live(session: Session) -> str:
     return LiveView(session, Console(file=StringIO()))._headline().plain
+
+
+def test_the_table_of_the_live_view_begins_below_its_bar() -> None:
+    console = Console(file=StringIO(), width=100, force_terminal=True, color_system="standard")
+    console.print(LiveView(measured({"height": 7.0}, {"height": 2.0}), console)._picture())
+    lines = Text.from_ansi(console.file.getvalue()).plain.splitlines()  # type: ignore[attr-defined]
+    assert [line.split()[:2] for line in lines[2:4]] == [["run", "source"], ["1", "imported"]]
 
 
 def test_of_two_allowed_values_the_change_is_said_with_both() -> None:
