@@ -35,6 +35,7 @@ SUBJECTS = {
     "forecast": "Progress and forecast",
     "effects": "Effects",
     "response_map": "The space",
+    "comparison": "Several experiments",
     "vega_lite": "Two measures",
     "schedule": "Schedules and machines",
     "workload": "Workloads",
@@ -47,9 +48,6 @@ INTRODUCTION = (
     "examples. Each is a Vega-Lite specification made by the function of its name in "
     "`assistant.presentation.charts`."
 )
-PARTS = {"scale_of", "frame", "goal_rule", "end_rule", "chance_axis", "choosable"}
-"""Functions that return a part of a chart, not a chart."""
-
 PAGES = (
     "overview", "suggestions", "queue", "what-if", "space", "effects", "run", "steering", "report",
     "workload",
@@ -67,9 +65,11 @@ def record() -> tuple[Drawn, dict[tuple[str, str], str]]:
         module = importlib.import_module(f"{charts.__name__}.{info.name}")
         for name, function in inspect.getmembers(module, inspect.isfunction):
             is_own = function.__module__ == module.__name__ and not name.startswith("_")
-            if is_own and name not in PARTS and function.__annotations__.get("return") in RETURNS:
+            purpose = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+            is_chart = purpose.startswith("Draw ")  # others return a part of one
+            if is_own and is_chart and function.__annotations__.get("return") in RETURNS:
                 key = info.name, name
-                purposes[key] = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+                purposes[key] = purpose
                 setattr(module, name, _recorded(function, key, drawn))
     return drawn, purposes
 
@@ -109,6 +109,7 @@ def run_everything(folder: Path) -> None:
     command("sweep wide.toml --report wide.html")
     leave_unfinished(folder / "store.db")
     command("report latest --out unfinished.html")
+    command("report demo users --out both.html")
     command("workload convert users.swf early.swf --until 14d")
     command("workload convert users.swf late.swf --from 14d")
     command(
@@ -125,8 +126,36 @@ def run_everything(folder: Path) -> None:
     command("platform describe trace --report trace.html")
     command("platform validate --report likeness.html")
     command("workload generate joulie --duration 2d --seed 1 --to pods.jsonl")
+    command("init fleet.toml --kind placement")
+    command("sweep fleet.toml --runs 4 --report fleet.html")
+    command("workload generate graphs --duration 3h --to jobs.tasks.csv")
+    Path("machines.csv").write_text("name,count,cores,mem_gib\nm,3,8,12\n")
+    command(
+        "learn jobs.tasks.csv --machines machines.csv --iterations 8 --jobs 4 --parts 1 "
+        "--to learned.npz --picture curve.svg"
+    )
+    train()
     compare_hours()
     run_pages(folder)
+
+
+def train() -> None:
+    """Draw the loss of a perceptron over its epochs, as the page *Run* does."""
+    import numpy as np
+    from sklearn.linear_model import Perceptron
+
+    from assistant.presentation.charts.vega_lite import MeasuredMoment, measure_over_time
+
+    random = np.random.default_rng(1)
+    x = random.normal(size=(2_000, 20))
+    y = x @ random.normal(size=20) + random.normal(size=2_000) > 0
+    model = Perceptron(eta0=0.01, random_state=1)
+    moments = []
+    for epoch in range(30):
+        model.partial_fit(x[:1_000], y[:1_000], [False, True])
+        loss = 1.0 - float(model.score(x[1_000:], y[1_000:]))
+        moments.append(MeasuredMoment(2.0 * (epoch + 1), loss))
+    measure_over_time(moments, "error")
 
 
 def compare_hours() -> None:
@@ -204,9 +233,11 @@ def run_pages(folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
     from streamlit.util import calc_hash
 
+    from assistant.service.browser_access import AccessPolicy, BrowserAccess
     from assistant.store import SqliteStore
     from assistant.ui import state
 
+    BrowserAccess(None, AccessPolicy(), "")  # as in use: without it pages show nothing
     store = folder / "store.db"
     sys.argv = ["streamlit_app.py"]
     experiments = [one.id for one in SqliteStore(store).experiments()]
@@ -215,6 +246,7 @@ def run_pages(folder: Path) -> None:
             for name in PAGES:
                 page = AppTest.from_file(str(REPOSITORY / "streamlit_app.py"), default_timeout=120)
                 page.query_params["e"] = experiment
+                page.query_params["with"] = "1"  # *Run* beside the current configuration
                 page._page_hash = calc_hash(name)
                 page.session_state["workload-source"] = "path"
                 page.session_state["workload-path"] = str(folder / "users.swf")
