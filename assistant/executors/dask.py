@@ -6,6 +6,7 @@ plugin holds the application, also in workers that come later.
 """
 
 import contextlib
+import gc
 import logging
 import queue
 import signal
@@ -254,6 +255,7 @@ class DaskExecutor:
                 time.sleep(min(LOOKS_S, within_s))
             else:
                 return client
+            gc.collect()  # a refused client closes itself; within the next one's start it hangs
 
     def _reconnect(self) -> None:
         """Connect to the scheduler again, or to its replacement, and submit all runs again."""
