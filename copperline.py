@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from assistant.core.events import Fact
     from assistant.core.objective import Measure
     from assistant.core.sla import AutoSteering
-    from assistant.integrations.notebook import LiveView
+    from assistant.integrations.notebook import NotebookView
     from strategies import EarlierSweep, Level, Parameter, ParameterSpace, StrategyError
 
 Levels: TypeAlias = "Iterable[Level] | Mapping[str, Any] | Parameter"
@@ -409,7 +409,7 @@ class Study:
         self._steering = steering
         self._resources = resources
         self._finalizer = weakref.finalize(self, resources.close)
-        self._view: LiveView | None = None
+        self._view: NotebookView | None = None
 
     @property
     def id(self) -> str:
@@ -677,10 +677,10 @@ class Study:
 
         Raises SettingsError if this is no notebook.
         """
-        from assistant.integrations.notebook import LiveView
+        from assistant.integrations.notebook import NotebookView
 
         if self._view is None:
-            self._view = LiveView(self._repr_html_)
+            self._view = NotebookView(self._repr_html_)
             self.session.listen(self._view.redraw)
         self._view.show()
 

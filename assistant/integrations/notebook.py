@@ -14,7 +14,7 @@ from weakref import WeakMethod
 from assistant.core.errors import SettingsError, StudyWarning
 
 
-class LiveView:
+class NotebookView:
     """An output of a notebook that shows HTML.
 
     Args:

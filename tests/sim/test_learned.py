@@ -155,14 +155,14 @@ def test_gradients_are_those_of_finite_differences() -> None:
     brain = random_brain("pairs")
     begins = np.array([0, 3, 4, 9])
     features, chosen = rng.normal(0.0, 1.0, (12, len(brain.mean))), np.array([1, 3, 4, 11])
-    advantage, curiosity = np.array([0.5, -1.0, 2.0, 1.0]), 0.3
+    advantage, entropy_weight = np.array([0.5, -1.0, 2.0, 1.0]), 0.3
 
     def climbed(weights: tuple[Any, ...]) -> float:
         shares = softmax(replace(brain, weights=weights).scores(features), begins)
         entropy = -np.add.reduceat(shares * np.log(shares), begins)
-        return float((advantage * np.log(shares[chosen]) + curiosity * entropy).mean())
+        return float((advantage * np.log(shares[chosen]) + entropy_weight * entropy).mean())
 
-    gradient, entropy = policy_gradient(brain, features, begins, chosen, advantage, curiosity)
+    gradient, entropy = policy_gradient(brain, features, begins, chosen, advantage, entropy_weight)
     assert 0 < entropy < math.log(5)
     for which, array in enumerate(brain.weights):
         for at in itertools.islice(np.ndindex(array.shape), 0, None, 3):
@@ -367,7 +367,7 @@ def test_files_that_are_no_scheduler(tmp_path: Path) -> None:
         ({"iterations": 0}, "iterations is 0"),
         ({"jobs": 2.5}, "jobs is 2.5"),
         ({"rate": 0.0}, "rate is 0.0; allowed are numbers from 1e-06"),
-        ({"curiosity": math.nan}, "curiosity is nan"),
+        ({"entropy_weight": math.nan}, "entropy_weight is nan"),
         ({"seed": -1}, "seed is -1"),
     ],
 )

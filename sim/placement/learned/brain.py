@@ -108,12 +108,17 @@ def softmax(scores: Floats, begins: Ints) -> Floats:
 
 
 def policy_gradient(
-    brain: Brain, features: Floats, begins: Ints, chosen: Ints, advantage: Floats, curiosity: float
+    brain: Brain,
+    features: Floats,
+    begins: Ints,
+    chosen: Ints,
+    advantage: Floats,
+    entropy_weight: float,
 ) -> tuple[tuple[Floats, ...], float]:
     """Return the gradient of REINFORCE (Williams 1992), to be climbed, and the mean entropy.
 
     It is that of the mean over decisions of advantage * log(probability of the chosen pair), plus
-    curiosity * entropy of the decision.
+    entropy_weight * entropy of the decision.
 
     Args:
         brain: the present brain.
@@ -121,7 +126,7 @@ def policy_gradient(
         begins: int64 [n_decisions], the first pair of each decision.
         chosen: int64 [n_decisions], the chosen pair, a row of the features.
         advantage: float64 [n_decisions], how much better it went than expected.
-        curiosity: weight of the entropy, from 0.
+        entropy_weight: weight of the entropy, from 0.
     """
     n = len(begins)
     sizes = np.diff(np.append(begins, len(features)))
@@ -130,7 +135,7 @@ def policy_gradient(
     entropy = -np.add.reduceat(shares * logs, begins)
     wanted = -np.repeat(advantage, sizes) * shares
     wanted[chosen] += advantage
-    wanted -= curiosity * shares * (logs + np.repeat(entropy, sizes))
+    wanted -= entropy_weight * shares * (logs + np.repeat(entropy, sizes))
     return brain.pulled(features, wanted / n), float(entropy.mean())
 
 

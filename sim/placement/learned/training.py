@@ -65,7 +65,7 @@ class LearningPlan:
         episodes: number of episodes of each part, from 2.
         every: iterations between checks on the jobs that are held back.
         rate: size of the first steps; the last ones are a tenth of it.
-        curiosity: weight of the entropy at first; it falls to 0.
+        entropy_weight: weight of the entropy at first; it falls to 0.
         seed: seed of all random choices.
     """
 
@@ -77,7 +77,7 @@ class LearningPlan:
     episodes: int = 8
     every: int = 5
     rate: float = 0.01
-    curiosity: float = 0.01
+    entropy_weight: float = 0.01
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class LearningPlan:
                 raise ScenarioError(
                     f"{name} is {value!r}; allowed are whole numbers from {least} to {most:,}."
                 )
-        for name, least_number, most_number in (("rate", 1e-6, 1.0), ("curiosity", 0.0, 10.0)):
+        for name, least_number, most_number in (("rate", 1e-6, 1.0), ("entropy_weight", 0.0, 10.0)):
             value = getattr(self, name)
             if not least_number <= value <= most_number:
                 raise ScenarioError(
@@ -410,7 +410,7 @@ class _Training:
                 _advantages(self.giver, episodes[i : i + plan.episodes])
                 for i in range(0, len(episodes), plan.episodes)
             ]),
-            plan.curiosity * (1.0 - share),
+            plan.entropy_weight * (1.0 - share),
         )  # fmt: skip
         rate = plan.rate * (1.0 - (1.0 - LAST_RATE) * share)
         adam, brain = state.adam.climbed(brain, gradient, rate)
