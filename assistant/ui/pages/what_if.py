@@ -333,7 +333,7 @@ def _weights(
                 "Factor of the region's share of runs: 2 doubles it, 0 puts no runs there.",
             )  # fmt: skip
     if len(regions) < len(experiment.regions):
-        st.caption(f"The best {len(regions)} of {len(experiment.regions):,} regions.")
+        st.caption(f"Of {len(experiment.regions):,} regions, the best and those with a weight.")
     if not is_split:
         st.caption("Weights take effect once a share is kept for regions.")
     _refusal(change_question, "weights")
