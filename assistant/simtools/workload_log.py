@@ -256,14 +256,14 @@ def _hour_words(profile: WorkloadProfile) -> str:
     counts, n_jobs = profile.arrivals.counts, profile.described.n_jobs
     day, hour = max(
         ((day, hour) for day in range(7) for hour in range(24)),
-        key=lambda at: counts[at[0]][at[1]],
+        key=lambda at: counts[at[0]][at[1]] or 0,
     )
     if profile.arrivals.basis == "unknown":
         return profile.arrivals.sentence
-    weekend = sum(counts[5]) + sum(counts[6])
+    weekend = sum(n or 0 for n in (*counts[5], *counts[6]))
     return (
         f"The busiest hour of the week is {DAYS_LONG[day]} from {hour} to {hour + 1} "
-        f"({share(counts[day][hour], n_jobs)} of the jobs); weekends bring "
+        f"({share(counts[day][hour] or 0, n_jobs)} of the jobs); weekends bring "
         f"{share(weekend, n_jobs)}. "
         f"{profile.arrivals.sentence}"
     )
@@ -355,7 +355,8 @@ def figures(profile: WorkloadProfile) -> Iterator[ProfileFigure]:
     for day, counts in enumerate(profile.arrivals.counts):
         day_name = DAYS[day] if dated else f"day {day + 1}"
         for hour, n_jobs in enumerate(counts):
-            yield ProfileFigure("arrivals", f"{day_name} {hour:02d} h", n_jobs, "jobs")
+            if n_jobs is not None:
+                yield ProfileFigure("arrivals", f"{day_name} {hour:02d} h", n_jobs, "jobs")
     for load_bin in profile.load.bins:
         at = bin_begin(profile, load_bin.start_s)
         yield ProfileFigure("load", f"{at} jobs", load_bin.n_jobs, "jobs")

@@ -12,6 +12,7 @@ from sim.model.errors import WorkloadError, quoted_text
 from sim.model.workload import FloatColumn, Workload
 
 DAY_S, WEEK_S = 86400.0, 604800.0
+_WEEK_H = 7 * 24
 MONDAY_S = 4 * DAY_S  # First Monday of a wall clock that counts from 1 January 1970, a Thursday
 
 STEP_S = 900.0  # Since 1972 wall clocks everywhere change only on a quarter of an hour of UTC
@@ -98,11 +99,27 @@ class WallClock:
         `submit_s` is float64 [n_jobs], seconds since the first submission. If the basis is
         ``unknown``, the first row is the day that begins with the first submission.
         """
+        counts = np.bincount(self._hour_numbers(submit_s) % _WEEK_H, minlength=_WEEK_H)
+        return counts.reshape(7, 24).astype(np.int64)
+
+    def covered_hours(self, submit_s: FloatColumn) -> NDArray[np.bool_]:
+        """Return which hours of the week lie between the first and the last submission.
+
+        Returns:
+            bool [7, 24], as in `hours`; all of them for a week or more.
+        """
+        numbers = self._hour_numbers(submit_s)
+        covered = np.zeros(_WEEK_H, dtype=np.bool_)
+        if len(numbers):
+            first, last = int(numbers.min()), int(numbers.max())
+            covered[np.arange(first, min(last, first + _WEEK_H - 1) + 1) % _WEEK_H] = True
+        return covered.reshape(7, 24)
+
+    def _hour_numbers(self, submit_s: FloatColumn) -> NDArray[np.int64]:
+        """Return the hour of each submission, counted from some Monday, midnight: int64 [n_jobs]."""
         shown_s = self.local_s(submit_s)
         since_s = shown_s if self.basis == "unknown" else shown_s - MONDAY_S
-        cells = np.floor(np.mod(since_s, WEEK_S) / 3600.0).astype(np.int64)
-        counts = np.bincount(np.minimum(cells, 7 * 24 - 1), minlength=7 * 24)
-        return counts.reshape(7, 24).astype(np.int64)
+        return np.floor(since_s / 3600.0).astype(np.int64)
 
     def submit_s_of(self, moment: datetime) -> float:
         """Convert a local time without zone to seconds since the first submission.

@@ -179,13 +179,14 @@ class WeeklyArrivals:
 
     Attributes:
         counts: 7 rows of 24 numbers of jobs, Monday and midnight first; if the basis is
-            ``unknown``, the first row begins with the first submission.
+            ``unknown``, the first row begins with the first submission. None for an hour that the
+            log does not cover.
     """
 
     basis: Basis
     zone: str | None
     sentence: str
-    counts: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[int | None, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -375,7 +376,11 @@ def profile(
         "requested_s": workload.requested_s,
         "interarrival_s": gaps_s,
     }
-    counts = clock.hours(workload.submit_s).tolist()
+    covered, hours = clock.covered_hours(workload.submit_s), clock.hours(workload.submit_s)
+    counts = tuple(
+        tuple(n if is_covered else None for n, is_covered in zip(*of_day, strict=True))
+        for of_day in zip(hours.tolist(), covered.tolist(), strict=True)
+    )
     return WorkloadProfile(
         described=describe(workload),
         procs=machine,
@@ -388,7 +393,7 @@ def profile(
         interarrival_cv=float(gaps_s.std() / gaps_s.mean()) if gaps_s.any() else None,
         work_of_jobs=summary_of(work),
         logged_wait_s=summary_of(waits_s) if len(waits_s) else None,
-        arrivals=WeeklyArrivals(clock.basis, clock.zone, clock.sentence, tuple(map(tuple, counts))),
+        arrivals=WeeklyArrivals(clock.basis, clock.zone, clock.sentence, counts),
         load=_load(workload, clock, work),
         sizes=_sizes(workload, work),
         times=_times(workload, work),

@@ -125,6 +125,8 @@ class FactorialModel:
     ids: NDArray[np.int64]  # int64 [n, parameters], level ids of the runs
     relative: NDArray[np.float64]  # float64 [n], responses less the first
     solution: Solution | None  # the fit; None without any run
+    # degrees of freedom and sum of squares of replicates about their means
+    pure_error: tuple[int, float]
 
     @classmethod
     def fit(
@@ -144,7 +146,8 @@ class FactorialModel:
         coding = Coding.of(space, level_ids, _positions(space, pairs))
         response = responses(observations)
         relative = response - response[0] if n else response
-        return cls(coding, ids, relative, solve(coding.design(ids), relative) if n else None)
+        solution = solve(coding.design(ids), relative) if n else None
+        return cls(coding, ids, relative, solution, _pure_error(ids, relative))
 
     def with_pairs(self, pairs: Sequence[tuple[str, str]]) -> FactorialModel:
         """Return the model of all main effects and other interactions, of the same runs.
@@ -154,7 +157,7 @@ class FactorialModel:
         """
         coding = Coding.of(self.space, self.coding.level_ids, _positions(self.space, pairs))
         solution = solve(coding.design(self.ids), self.relative) if self.n else None
-        return FactorialModel(coding, self.ids, self.relative, solution)
+        return FactorialModel(coding, self.ids, self.relative, solution, self.pure_error)
 
     @property
     def space(self) -> ParameterSpace:
@@ -170,17 +173,6 @@ class FactorialModel:
     def residual_df(self) -> int:
         """Degrees of freedom of the residuals."""
         return self.n - self.solution.rank if self.solution else 0
-
-    @cached_property
-    def pure_error(self) -> tuple[int, float]:
-        """Degrees of freedom and sum of squares of replicates about their means."""
-        cells, inverse = np.unique(self.ids, axis=0, return_inverse=True)
-        if len(cells) == self.n:
-            return 0, 0.0
-        places = inverse.reshape(-1)
-        means = np.bincount(places, self.relative) / np.bincount(places)
-        deviations = rounded_to_grain(self.relative - means[places], self.relative)
-        return self.n - len(cells), float(deviations @ deviations)
 
     @cached_property
     def error(self) -> ErrorEstimate:
@@ -409,7 +401,11 @@ class FactorialModel:
         return tuple(f"{p.name}={p.levels[k]}" for p, k in levels if (p.name, k) in closed)
 
     def _counts(self, term: Term) -> Counter[tuple[int, ...]]:
-        return Counter(map(tuple, self.ids[:, list(term)].tolist()))
+        n_levels = [self.space.parameters[position].n_levels for position in term]
+        codes = np.ravel_multi_index([self.ids[:, position] for position in term], n_levels)
+        cells, counts = np.unique(codes, return_counts=True)
+        level_ids = np.transpose(np.unravel_index(cells, n_levels)).tolist()
+        return Counter(dict(zip(map(tuple, level_ids), counts.tolist(), strict=True)))
 
     def _seen(self, term: Term) -> list[tuple[int, ...]]:
         """Return the combinations with runs, by rank."""
@@ -536,6 +532,16 @@ class PressStatistic:
     n_predicted: int  # runs that the others can predict
     n_alone: int  # runs that alone determine an effect, such as the only one with a level
     reason: str | None = None  # explanation of a missing value
+
+
+def _pure_error(ids: NDArray[np.int64], relative: NDArray[np.float64]) -> tuple[int, float]:
+    cells, inverse = np.unique(ids, axis=0, return_inverse=True)
+    if len(cells) == len(ids):
+        return 0, 0.0
+    places = inverse.reshape(-1)
+    means = np.bincount(places, relative) / np.bincount(places)
+    deviations = rounded_to_grain(relative - means[places], relative)
+    return len(ids) - len(cells), float(deviations @ deviations)
 
 
 def lack_of_fit(model: FactorialModel) -> LackOfFit:

@@ -291,8 +291,11 @@ class Coding:
 
     def places(self, position: int, ids: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the positions of level ids among the coded levels of a parameter."""
-        place = {level_id: i for i, level_id in enumerate(self.level_ids[position])}
-        return np.array([place[level_id] for level_id in ids.tolist()], dtype=np.intp)
+        coded = self.level_ids[position]
+        place = np.full(self.space.parameters[position].n_levels, len(coded), dtype=np.intp)
+        place[list(coded)] = np.arange(len(coded))
+        found: NDArray[np.intp] = place[ids]  # past the end, an IndexError, for one not coded
+        return found
 
     def design(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the design float64 [n, columns] of coded level ids int64 [n, parameters]."""

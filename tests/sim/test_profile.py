@@ -37,6 +37,12 @@ def test_jobs_by_weekday_and_hour() -> None:
     assert (told.basis, told.zone) == ("local", "UTC")
     elsewhere = profile(BY_HAND, time_zone="Asia/Tokyo").arrivals.counts
     assert (elsewhere[0][17], elsewhere[1][17]) == (2, 1)
+    covered = {
+        (d, h) for d, of_day in enumerate(told.counts) for h in range(24) if of_day[h] is not None
+    }
+    assert covered == {
+        (h // 24, h % 24) for h in range(8, 24 + 9)
+    }  # nothing of later days is known
 
 
 def test_load_by_the_hour() -> None:
@@ -136,7 +142,10 @@ def test_every_job_and_all_work_is_counted_once(workload: Workload, start_s: flo
     work = float((workload.procs * workload.runtime_s).sum())
     n_jobs = workload.n_jobs
     assert told.work_proc_s == pytest.approx(work)
-    assert sum(map(sum, told.arrivals.counts)) == n_jobs
+    hours = [n for of_day in told.arrivals.counts for n in of_day]
+    assert sum(n or 0 for n in hours) == n_jobs
+    span_h = float(np.ptp(workload.submit_s)) / 3600 if n_jobs else 0.0
+    assert sum(n is not None for n in hours) >= min(span_h, 7 * 24)
     for parts in (told.load.bins, told.sizes, told.times):
         assert sum(one.n_jobs for one in parts) == n_jobs
     assert sum(one.work_proc_s for one in told.sizes) == pytest.approx(work)

@@ -526,6 +526,17 @@ def test_every_term_of_the_agreement_is_a_field(
     assert sla == Sla(40, None, 20.0, Tariff("EUR", 0.5, "x"), 3.0, 600.0, "go_on")
 
 
+def test_an_objective_without_a_measure_is_that_of_the_next_source(
+    store: Path, opened: list[NewExperiment]
+) -> None:
+    page = begun(store, opened, Form("command"))
+    assert at(page, "Objective and goal").selectbox(key="new-direction").value == "minimise"
+    page = at(page, "What to run")
+    page.radio(key="new-source").set_value("example")
+    page = at(sound(page.run()), "Objective and goal")
+    assert page.selectbox(key="new-direction").value == "own"
+
+
 def test_every_source_keeps_its_own_path(
     store: Path, opened: list[NewExperiment], table: Path
 ) -> None:

@@ -621,6 +621,24 @@ def test_a_weight_stays_with_its_region_when_numbers_change(session: Session) ->
     assert field.value == 3.0
 
 
+def test_a_field_is_offered_for_the_best_regions_and_those_with_a_weight(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offered(page: AppTest) -> list[str]:
+        return [one.label for one in page.number_input if "Weight of region" in one.label]
+
+    page = fill(staged(what_if.page, session), split=True, share=70)
+    next(one for one in page.number_input if one.label == "Weight of region 2").set_value(3.0).run()
+    monkeypatch.setattr(what_if, "MOST_WEIGHTS", 1)
+    plain = staged(what_if.page, session)
+    assert offered(plain) == ["Weight of region 1"]
+    assert "Of 2 regions, the best and those with a weight." in said(plain)
+    weighed = staged(what_if.page, session)
+    weighed.query_params.update(dict(page.query_params))
+    weighed.run()
+    assert offered(weighed) == ["Weight of region 1", "Weight of region 2"]
+
+
 def test_what_is_filled_in_stays_when_the_page_is_left(session: Session) -> None:
     def draw(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         if st.session_state.get("elsewhere"):

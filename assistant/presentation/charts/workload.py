@@ -57,16 +57,20 @@ class ClassShare:
     jobs_at: float | None = None
 
 
-def hours_of_the_week(counts: Sequence[Sequence[int]], days: Sequence[str], title: str) -> Spec:
-    """Draw a heat map of the numbers of jobs by day (rows) and hour (columns)."""
+def hours_of_the_week(
+    counts: Sequence[Sequence[int | None]], days: Sequence[str], title: str
+) -> Spec:
+    """Draw a heat map of the numbers of jobs by day (rows) and hour (columns); None is blank."""
     rows = [
-        {"day": days[day], "hour": hour, "jobs": int(n_jobs)}
+        {"day": days[day], "hour": hour, "jobs": n_jobs}
         for day, of_day in enumerate(counts)
         for hour, n_jobs in enumerate(of_day)
+        if n_jobs is not None
     ]
+    n_days = len({row["day"] for row in rows})
     ticks = {"values": list(range(0, 24, 3)), "labelAngle": 0, "ticks": False, "domain": False}
     return {
-        **frame(26 * 24, 24 * 7),
+        **frame(26 * 24, 24 * max(n_days, 1)),
         "data": {"values": rows},
         "mark": {"type": "rect"},
         "encoding": {

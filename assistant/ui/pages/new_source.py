@@ -151,7 +151,8 @@ def _source(form: Form) -> Source:
 def _switch_source(form: Form, source: Source) -> Form:
     """Return the form with another source; each source keeps its own path.
 
-    Settings of the old source that no field shows, such as how a log is read, are dropped.
+    Settings of the old source that no field shows, such as how a log is read, are dropped. An
+    objective without a measure becomes that of the application.
     """
     paths: dict[str, tuple[str, str | None]] = st.session_state.setdefault("new-state-paths", {})
     paths[form.source] = (form.path, form.text)
@@ -160,7 +161,11 @@ def _switch_source(form: Form, source: Source) -> Form:
     extra_tables = {
         name: table for name, table in form.extra_tables.items() if name != "application"
     }
-    form = replace(form, source=source, path=path, text=text, extra_tables=extra_tables)
+    wish = form.wish
+    if not wish.measure.strip() and wish.direction != "kept":
+        wish = replace(wish, direction="own")
+        new_fields.leave("new-direction")
+    form = replace(form, source=source, path=path, text=text, extra_tables=extra_tables, wish=wish)
     if source == "log" and form.cluster.preset == DEFAULT_PRESET:
         return _with_question(_with_preset(form, LOG_PRESET))
     if source != "log" and form.cluster.preset in presets_of_logs():

@@ -206,13 +206,16 @@ def _progress_chart(view_model: ExperimentViewModel) -> None:
     )
     if is_drawn_on:
         st.caption("Dashed line: the median of simulated futures. Area: 8 of 10 of them.")
-    with st.expander("As a table"):
-        st.dataframe(
-            course_table(points, title, bool(objective.constraints)),
-            hide_index=True,
-            width="stretch",
-            alt="best so far",
-        )
+    table = st.expander("As a table", key="overview-course", on_change="rerun")
+    if table.open:
+        with table:
+            st.dataframe(
+                course_table(points, title, bool(objective.constraints)),
+                hide_index=True,
+                width="stretch",
+                lazy=True,
+                alt="best so far",
+            )
 
 
 def _with_future(

@@ -132,6 +132,7 @@ def _runs_table(view_model: ExperimentView) -> None:
         height=320 if len(table) > 8 else "auto",
         column_config={value: st.column_config.NumberColumn(value, format="localized")},
         placeholder="",
+        lazy=True,
         alt="every run",
     )
 

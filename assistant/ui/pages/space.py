@@ -57,7 +57,7 @@ from assistant.ui.pages.space_map import (
 from assistant.ui.state import ExperimentView
 from strategies import Parameter, StrategyError
 
-MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 1_000, 9
+MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 500, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _table(experiment: Experiment, runs: Sequence[Run]) -> None:
     title = value_title(experiment)
     st.dataframe(
         run_table(experiment, runs), hide_index=True, width="stretch", alt="the runs",
-        placeholder="",
+        placeholder="", lazy=True,
         column_config={title: st.column_config.NumberColumn(title, format="localized")},
     )  # fmt: skip
 
@@ -521,8 +521,7 @@ def _as_table(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> No
         with table:
             st.dataframe(
                 map_table(experiment, space_map), hide_index=True, width="stretch",
-                placeholder="",
-                alt="the cells of the map",
+                placeholder="", lazy=True, alt="the cells of the map",
             )  # fmt: skip
 
 

@@ -295,6 +295,9 @@ def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
         st.caption(":material/lock: There is no region yet, so no share can be kept for regions.")
 
 
+MOST_WEIGHTS = 8  # Regions whose weight is offered, besides those whose weight is not 1
+
+
 def _follow(key: str, changed: str) -> None:
     if st.session_state[changed] is None:
         st.session_state[changed] = st.session_state[key]
@@ -304,13 +307,19 @@ def _follow(key: str, changed: str) -> None:
 def _weights(
     experiment: Experiment, state: PageState, prefix: str, change_question: WhatIfQuestion
 ) -> None:
-    regions = experiment.regions
-    if not regions:
-        return
     weights = {region_of(experiment, ids): weight for ids, weight in state.draft.weights}
     factors = _factors(experiment)
+    regions = [
+        region
+        for i, region in enumerate(experiment.regions)
+        if i < MOST_WEIGHTS or region.id in weights or factors[region.id] != 1
+    ]
+    if not regions:
+        return
     anchors = [region.best.configuration.level_ids for region in regions]
-    drawn_weights = tuple(zip(anchors, factors.values(), strict=True))
+    drawn_weights = tuple(
+        (ids, factors[region.id]) for ids, region in zip(anchors, regions, strict=True)
+    )
     st.session_state[_key(experiment)] = replace(state, anchors=drawn_weights)
     is_split = bool(st.session_state[f"{prefix}-split"])
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -323,6 +332,8 @@ def _weights(
                 help=f"{labels.escape_markdown(labels.box_words(experiment.space, region.box))}. "
                 "Factor of the region's share of runs: 2 doubles it, 0 puts no runs there.",
             )  # fmt: skip
+    if len(regions) < len(experiment.regions):
+        st.caption(f"Of {len(experiment.regions):,} regions, the best and those with a weight.")
     if not is_split:
         st.caption("Weights take effect once a share is kept for regions.")
     _refusal(change_question, "weights")

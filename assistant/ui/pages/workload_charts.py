@@ -176,15 +176,20 @@ def _arrivals(profile: WorkloadProfile) -> None:
     has_days = arrivals.basis != "unknown"
     days = DAYS if has_days else tuple(f"day {day + 1}" for day in range(7))
     title = f"hour ({arrivals.zone})" if has_days else "hours since the first submission of the day"
-    by_day = [sum(of_day) for of_day in arrivals.counts]
+    by_day = [sum(n or 0 for n in of_day) for of_day in arrivals.counts]
     busiest = max(range(7), key=by_day.__getitem__)
     alt = (
         f"jobs by weekday and hour; most on {days[busiest]}, "
         f"{share(by_day[busiest], profile.described.n_jobs)} of them"
     )
     table = pd.DataFrame(
-        {"day": days[day], **{str(hour): n for hour, n in enumerate(of_day)}, "all": sum(of_day)}
+        {
+            "day": days[day],
+            **{str(hour): "" if n is None else n for hour, n in enumerate(of_day)},
+            "all": by_day[day],
+        }
         for day, of_day in enumerate(arrivals.counts)
+        if any(n is not None for n in of_day)
     )
     described_chart(
         low(specs.hours_of_the_week(arrivals.counts, days, title)), alt, table, arrivals.sentence
