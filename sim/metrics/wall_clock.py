@@ -116,7 +116,7 @@ class WallClock:
         return covered.reshape(7, 24)
 
     def _hour_numbers(self, submit_s: FloatColumn) -> NDArray[np.int64]:
-        """Return the hour of each submission, counted from some Monday, midnight: int64 [n_jobs]."""
+        """Return the hour of each submission, counted from a Monday, midnight: int64 [n_jobs]."""
         shown_s = self.local_s(submit_s)
         since_s = shown_s if self.basis == "unknown" else shown_s - MONDAY_S
         return np.floor(since_s / 3600.0).astype(np.int64)
