@@ -68,7 +68,8 @@ _REEXPORTED = {
 
 __all__ = [
     "AssistantError", "Constraint", "Effects", "Parameter", "ParameterSpace", "Run",
-    "StrategyError", "Study", "StudyBest", "StudyForecast", "StudyWarning", "load_study", "study", "watch",
+    "StrategyError", "Study", "StudyBest", "StudyForecast", "StudyWarning", "load_study", "study",
+    "watch",
 ]  # fmt: skip
 
 
@@ -441,7 +442,9 @@ def watch(
     study = Study(session_in(opened, experiment), AutoSteering(), ExitStack())
     view = NotebookView(study._repr_html_)
     view.show()
-    Thread(target=_follow, args=(study, view, every_s), name="copperline-watch", daemon=True).start()
+    Thread(
+        target=_follow, args=(study, view, every_s), name="copperline-watch", daemon=True
+    ).start()
 
 
 def _follow(study: Study, view: NotebookView, every_s: float) -> None:

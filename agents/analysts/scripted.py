@@ -188,9 +188,20 @@ class Script:
         """Files that are known to define the analyst."""
         if self.kind == "script":
             return () if self.file is None else (self.file,)
-        return tuple(
-            path for each in self.arguments if (path := Path(self.folder, each)).is_file()
-        )
+        return tuple(path for each in self.arguments if (path := Path(self.folder, each)).is_file())
+
+    def target_from(self, folder: Path) -> str:
+        """Return the target with its files relative to another folder."""
+        if self.kind == "mcp":
+            files = set(self.files)
+            return shlex.join(
+                _from(folder, path) if (path := Path(self.folder, each)) in files else each
+                for each in self.arguments
+            )
+        if self.file is None:
+            return self.target
+        function = "" if self.target.endswith(".py") else f":{self.target.rpartition(':')[2]}"
+        return _from(folder, self.file) + function
 
     def load(self) -> AnalystCallable:
         """Return the callable. Raises AssistantError if it cannot be imported, or is none."""
@@ -209,6 +220,10 @@ class Script:
                 f"the analyst '{self.name}': '{self.file or where}' has no function '{function}'"
             )
         return found  # type: ignore[no-any-return]
+
+
+def _from(folder: Path, file: Path) -> str:
+    return Path(os.path.relpath(file, folder)).as_posix()
 
 
 def _split(text: str) -> list[str]:
@@ -275,9 +290,7 @@ class ScriptLimits:
                 f"decisions is a whole number of decisions from 1 on, not {self.decisions!r}"
             )
         if not 0 < self.seconds <= 86_400:
-            raise AssistantError(
-                f"seconds is a number above 0, up to 86,400, not {self.seconds!r}"
-            )
+            raise AssistantError(f"seconds is a number above 0, up to 86,400, not {self.seconds!r}")
 
     def most(self, episode: AnalystEpisode) -> int:
         """Return the most decisions in an episode."""
@@ -365,7 +378,7 @@ class _ScriptedEpisode:
         with _time_limit(self._seconds_left):
             started_s = time.monotonic()
             answer = self._analyst.call(view)
-            decisions = [] if answer is None else list(answer)
+            decisions: list[Any] = [] if answer is None else list(answer)
             self._seconds_left -= time.monotonic() - started_s
         return decisions if all(isinstance(each, Decision) for each in decisions) else None
 

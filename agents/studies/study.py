@@ -572,11 +572,7 @@ def study_text(study: Study, folder: Path) -> str:
 def _kind(kind: Script | str, folder: Path) -> object:
     if isinstance(kind, str):
         return kind
-    target = kind.target
-    if kind.file is not None:
-        path, function = Path(relpath(kind.file, folder)).as_posix(), target.rpartition(":")[2]
-        target = path if target.endswith(".py") else f"{path}:{function}"
-    return {"name": kind.name, kind.kind: target}
+    return {"name": kind.name, kind.kind: kind.target_from(folder)}
 
 
 def _strategy(choice: StrategyChoice) -> object:

@@ -538,10 +538,7 @@ def _claim(study: Study, folder: Path, text: str) -> None:
 
 def identity(study: Study) -> dict[str, object]:
     """Return all inputs that determine a study's results, as JSON-compatible values."""
-    tables = {
-        table.name: _digest(Path(table.path))
-        for table in study.tables
-    }
+    tables = {table.name: _digest(Path(table.path)) for table in study.tables}
     whole = {**asdict(study), "tables": tables, "version": version()}
     whole["scripts"] = [
         [each.name, each.kind, each.target, [_digest(path) for path in each.files]]

@@ -48,7 +48,7 @@ def test_a_stored_experiment_is_watched_while_another_session_executes_it(
     monkeypatch.setenv("PYTHONPATH", str(repository))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     codes = [
-        "import threading, copperline as cl\n"
+        "import threading, copperline as cl",
         "study = cl.study({'x': range(9)}, minimise='y', runs=4, store='runs.db', name='far')",
         "cl.watch('runs.db', every_s=0.02)",
         "study.optimise(lambda x: (x - 3) ** 2)",
@@ -58,7 +58,7 @@ def test_a_stored_experiment_is_watched_while_another_session_executes_it(
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    (view,) = notebook.cells[1].outputs
+    (view,) = notebook.cells[2].outputs
     assert "4 of 4" in view.data["text/html"]
     assert "the budget of 4 runs is used up" in view.data["text/html"]
-    assert "there is no store 'none.db'" in notebook.cells[4].outputs[0].text
+    assert "there is no store 'none.db'" in notebook.cells[5].outputs[0].text

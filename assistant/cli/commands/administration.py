@@ -237,7 +237,10 @@ def make_token(
     name: Annotated[str, typer.Argument(help="Name of its user or machine, such as gpu-1.")],
     role: Annotated[
         Literal["viewer", "suggester", "steerer", "worker", "adapter"],
-        typer.Option(help="Its role; a suggester never submits, an adapter is a worker that sees its experiment."),
+        typer.Option(
+            help="Its role; a suggester never submits, and an adapter is a worker that sees its "
+            "experiment."
+        ),
     ] = "worker",
     experiment: Annotated[
         str | None,

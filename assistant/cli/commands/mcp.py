@@ -17,7 +17,9 @@ DEFAULT_PORT = 8766
 def mcp(
     role: Annotated[
         Literal["looks", "suggests", "steers"],
-        typer.Option(help="The most that a client may do; over HTTP the role of its token may be less."),
+        typer.Option(
+            help="The most that a client may do; over HTTP the role of its token may be less."
+        ),
     ] = "looks",
     budget: Annotated[
         int | None,

@@ -1,4 +1,4 @@
-"""HTTP routes by role: queries (viewer), suggestions, commands, tokens (steerer), leases (worker)."""
+"""HTTP routes by role: queries (viewer), suggestions (suggester), commands, leases (worker)."""
 
 from assistant.service.routes.access import lease_router as working
 from assistant.service.routes.access import registration_router as registering
