@@ -122,7 +122,7 @@ class AnalystView:
         return any(run.configuration == configuration for run in self.experiment.runs)
 
 
-AnalystCallable = Callable[[AnalystView], Iterable[Decision]]
+AnalystCallable = Callable[[AnalystView], Iterable[Decision] | None]
 """A scripted analyst: called until the budget is used up, or it returns no decision."""
 
 
