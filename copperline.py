@@ -69,6 +69,7 @@ _REEXPORTED = {
 __all__ = [
     "AssistantError", "Constraint", "Effects", "Parameter", "ParameterSpace", "Run",
     "StrategyError", "Study", "StudyBest", "StudyForecast", "StudyWarning", "load_study", "study",
+    "watch",
 ]  # fmt: skip
 
 
@@ -395,6 +396,72 @@ def load_study(
         _lock(path, session.id, stack)
         session.recover()
         return Study(session, AutoSteering(warnings=_answer(warnings)), stack.pop_all())
+
+
+def watch(
+    store: str | os.PathLike[str],
+    experiment: str = "latest",
+    *,
+    token: str = "",
+    every_s: float = 1.0,
+) -> None:
+    """Show a stored experiment below this cell of a notebook, until it is finished.
+
+    It only reads: whatever executes the experiment goes on.
+
+    Args:
+        store: file of experiments, or the address of a service, such as ``http://host:8765``.
+        experiment: its identifier, or ``latest``.
+        token: access token of the service; that of a viewer is enough.
+        every_s: seconds between two looks.
+
+    Raises:
+        StoreError: there is no such store or experiment. ServiceError: the service does not answer.
+        SettingsError: this is no notebook, or ``every_s`` is not above 0.
+    """
+    from threading import Thread
+
+    from assistant.core.errors import SettingsError, StoreError
+    from assistant.core.sla import AutoSteering
+    from assistant.integrations.notebook import NotebookView
+    from assistant.session.opening import session_in
+
+    if not every_s > 0:
+        raise SettingsError(f"every_s is a number of seconds above 0, not {every_s!r}")
+    opened: Store
+    if str(store).startswith(("http://", "https://")):
+        from assistant.client.api import ApiClient, HttpStore
+
+        opened = HttpStore(ApiClient(str(store), token))
+    else:
+        from assistant.service.store_connection import open_store
+
+        if not Path(store).exists():
+            raise StoreError(f"there is no store '{store}'")
+        opened = open_store(Path(store), take_key=False)
+    study = Study(session_in(opened, experiment), AutoSteering(), ExitStack())
+    view = NotebookView(study._repr_html_)
+    view.show()
+    Thread(
+        target=_follow, args=(study, view, every_s), name="copperline-watch", daemon=True
+    ).start()
+
+
+def _follow(study: Study, view: NotebookView, every_s: float) -> None:
+    """Redraw a view after each look that saw something new, until the study is finished."""
+    from threading import Event
+
+    pause = Event()
+    while study.finished is None:
+        pause.wait(every_s)
+        n_events = study.session.experiment.n_events
+        try:
+            study.session.catch_up()
+        except Exception as error:
+            _warn_of(f"study '{study.id}' is no longer watched: {error}")
+            return
+        if study.session.experiment.n_events > n_events:
+            view.redraw()
 
 
 class Study:

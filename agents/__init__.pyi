@@ -14,6 +14,12 @@ from .analysts.episode import SimulatedExecutor as SimulatedExecutor
 from .analysts.episode import Truth as Truth
 from .analysts.insight import Insight as Insight
 from .analysts.insight import Learning as Learning
+from .analysts.scripted import AnalystView as AnalystView
+from .analysts.scripted import Decision as Decision
+from .analysts.scripted import McpAnalyst as McpAnalyst
+from .analysts.scripted import Script as Script
+from .analysts.scripted import ScriptedAnalyst as ScriptedAnalyst
+from .analysts.scripted import ScriptLimits as ScriptLimits
 from .reproduction.claims import ClaimVerdict as ClaimVerdict
 from .reproduction.evaluation_report import evaluation_as_json as evaluation_as_json
 from .reproduction.evaluation_report import tally as tally
@@ -39,6 +45,8 @@ from .studies.study import Table as Table
 from .studies.study import TableRequest as TableRequest
 from .studies.study import parse_study as parse_study
 from .studies.study import read_study as read_study
+from .studies.study import study_text as study_text
+from .studies.study import with_scripts as with_scripts
 from .studies.study_repository import StoredStudy as StoredStudy
 from .studies.study_repository import StudyLock as StudyLock
 from .studies.study_repository import StudyOutcome as StudyOutcome
@@ -49,6 +57,7 @@ from .studies.study_repository import results_of as results_of
 from .studies.study_repository import stamp as stamp
 from .studies.study_repository import study_of as study_of
 from .studies.study_runner import PlayedStudy as PlayedStudy
+from .studies.study_runner import episode_path as episode_path
 from .studies.study_runner import play_episode as play_episode
 from .studies.study_runner import play_study as play_study
 from .studies.study_runner import read_played as read_played

@@ -28,3 +28,4 @@ from .session.opening import load_session as load_session
 from .session.opening import open_session as open_session
 from .session.session import Session as Session
 from .store.event_store import MemoryStore as MemoryStore
+from .store.event_store import SqliteStore as SqliteStore

@@ -8,6 +8,10 @@ the optimum is found or half the space is run. ``--part shapes`` plays every cel
 figure 6 on generated spaces of its three shapes, on one core. CPU seconds of this process; what is
 compiled, or loaded from the cache, once per process is not counted.
 
+``--part scripted`` plays the analysts of `docs/howto/analysts.md` (a function, and an MCP client in
+a process of its own) beside simulated ones, with the same budgets on flood, maze and two generated
+spaces.
+
 ``--part figure6`` is all of figure 6 as a person waits for it: on the measured spaces of flood,
 scheduling and maze (kept in ``--spaces FOLDER``), with processes, files, verdicts and report.
 """
@@ -18,17 +22,28 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from agents import Cell, StoppingRule, Study, Table, Truth, play_episode
+from agents import (
+    Cell,
+    Script,
+    StoppingRule,
+    Study,
+    Table,
+    Truth,
+    play_episode,
+    play_study,
+)
+from agents.studies.results import MeanInterval
 from agents.studies.study_runner import can_compile, play_compiled
 from assistant import AssistantError
 from assistant.applications.lookup import Lookup
+from assistant.simtools.measured_tables import paper_table
 from benchmarks import figure6 as whole
 from benchmarks.harness import Record, guarded, parser, table
 
@@ -41,7 +56,12 @@ CONFIDENCES = (0, 50, 100)
 
 
 def landscape(shape: tuple[int, ...]) -> Truth:
-    """Return a space of a shape: a slope, interactions and noise, one run in fifty failing."""
+    """Return a space of a shape."""
+    return Truth.of(Lookup.parse(landscape_text(shape), "a generated space"))
+
+
+def landscape_text(shape: tuple[int, ...]) -> str:
+    """Return a table: a slope, interactions and noise, one run in fifty failing."""
     rng = np.random.default_rng(SEED)
     lines = [",".join([*(f"p{i}" for i in range(len(shape))), "objective"])]
     slopes, bends = rng.uniform(0.5, 2.0, len(shape)), rng.uniform(0.0, 1.0, len(shape))
@@ -51,7 +71,7 @@ def landscape(shape: tuple[int, ...]) -> Truth:
         value = 100 + 100 * float(slopes @ at**1.5) + 100 * float(crossed) + 5 * rng.normal()
         if not any(ids) or rng.random() >= 0.02:
             lines.append(",".join([*map(str, ids), repr(value)]))
-    return Truth.of(Lookup.parse("\n".join(lines) + "\n", "a generated space"))
+    return "\n".join(lines) + "\n"
 
 
 def measured(path: Path | None, shape: str) -> Truth:
@@ -139,11 +159,12 @@ def main() -> None:
     """Measure, print the tables, write the JSON."""
     options_parser: argparse.ArgumentParser = parser(__doc__ or "")
     options_parser.add_argument(
-        "--part", choices=("episode", "shapes", "figure6", "all"), default="all"
+        "--part", choices=("episode", "shapes", "scripted", "figure6", "all"), default="all"
     )
     options_parser.add_argument("--table", type=Path, help="a measured table, for episodes")
     options_parser.add_argument("--replications", type=int, default=500, help="of figure 6")
     options_parser.add_argument("--workers", type=int, default=os.cpu_count(), help="of figure 6")
+    options_parser.add_argument("--seeds", type=int, default=10, help="of scripted analysts")
     options_parser.add_argument("--spaces", type=Path, help="folder of the measured spaces")
     options = options_parser.parse_args()
     record = Record("agents", options, [SEED])
@@ -151,6 +172,8 @@ def main() -> None:
         _episodes(record, options)
     if options.part in ("shapes", "all"):
         _shapes(record, options)
+    if options.part in ("scripted", "all"):
+        _scripted(record, options)
     if options.part in ("figure6", "all"):
         _figure6(record, options)
     record.write()
@@ -185,6 +208,90 @@ def _episodes(record: Record, options: argparse.Namespace) -> None:
         ],
         rows,
     )
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "howto" / "analysts.md"
+SPACES = {"slope (22x20x20)": "22x20x20", "slope (6x6x6x6)": "6x6x6x6"}
+ANALYSTS = {
+    ("follower", None): "follower",
+    ("analyst", 50): "analyst without insight, 50 %",
+    ("one_at_a_time", 0): "one at a time, 0 %",
+    ("neighbours", None): "best neighbour (function)",
+    ("client", None): "MCP client, takes all",
+}
+
+
+def scripts(folder: Path) -> tuple[Script, ...]:
+    """Write the function and the client of the page into a folder, and return them."""
+    function, client = PAGE.read_text(encoding="utf-8").split("```python\n")[1:3]
+    (folder / "neighbours.py").write_text(function.split("```")[0], encoding="utf-8")
+    (folder / "client.py").write_text(client.split("```")[0], encoding="utf-8")
+    here = str(folder)
+    return (
+        Script("neighbours", "script", "neighbours.py:best_neighbour", here),
+        Script("client", "mcp", "python client.py {server}", here),
+    )
+
+
+def spaces(folder: Path, *, quick: bool) -> tuple[Table, ...]:
+    """Return measured tables: flood, maze and generated spaces; with ``quick`` maze alone."""
+    names: tuple[Literal["flood", "maze"], ...] = ("maze",) if quick else ("flood", "maze")
+    tables = [Table(name, str(paper_table(name, folder).path)) for name in names]
+    for name, shape in {} if quick else SPACES.items():
+        path = folder / f"{shape}.csv"
+        path.write_text(landscape_text(SHAPES[shape]), encoding="utf-8")
+        tables.append(Table(name, str(path)))
+    return tuple(tables)
+
+
+def _scripted(record: Record, options: argparse.Namespace) -> None:
+    budgets, n = ((10,), 1) if options.quick else ((20, 40), options.seeds)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        asked = Study(
+            "scripted", spaces(options.spaces or folder, quick=options.quick), seed=SEED,
+            replications=n, kinds=tuple(kind for kind, _ in ANALYSTS), insights=("none",),
+            confidences=(0, 50),
+            learning=(False,), stop=StoppingRule(runs=budgets), scripts=scripts(folder),
+        )  # fmt: skip
+        found = record.step("scripted analysts", lambda: _compared(asked, folder / "study"))
+    table(["space", "runs", *ANALYSTS.values()], found["rows"])
+    for sentence in found["faults"]:
+        print(sentence)
+    for name, mean in found["means"].items():
+        record.figure(f"ratio to the optimum: {name}", mean)
+
+
+def _compared(asked: Study, folder: Path) -> dict[str, Any]:
+    """Play a study in this process, and return its means with 95 % intervals."""
+    played = play_study(asked, folder, "", workers=1)
+    means = {
+        (s.cell.table, s.cell.runs, (s.cell.kind, s.cell.confidence)): s.ratio
+        for s in played.summaries
+        if (s.cell.kind, s.cell.confidence) in ANALYSTS
+    }
+    rows = [
+        [space.name, str(runs), *(_interval(means[space.name, runs, who]) for who in ANALYSTS)]
+        for space in asked.tables
+        for runs in asked.stop.runs
+    ]
+    return {
+        "rows": rows,
+        "faults": [f"{s.cell}: {why} ({n})" for s in played.summaries for why, n in s.faults],
+        "means": {
+            f"{space}, {runs} runs, {ANALYSTS[who]}": ratio.mean
+            for (space, runs, who), ratio in means.items()
+            if ratio is not None
+        },
+    }
+
+
+def _interval(ratio: MeanInterval | None) -> str:
+    if ratio is None or ratio.mean is None:
+        return "-"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.mean:.3f}"
+    return f"{ratio.mean:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
 COLUMNS = ("mean_runs", "compiled_us", "short_us", "session_us", "differing")

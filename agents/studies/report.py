@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.analysts.analyst import AGENTS, agent_entry
+from agents.analysts.analyst import AGENTS
 from agents.studies.results import (
     CellSummary,
     EpisodeResult,
@@ -422,7 +422,8 @@ def headline(finished: PlayedStudy) -> str:
     n_cells, n = len(finished.summaries), finished.study.replications
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
     episodes = "1 episode each" if n == 1 else f"{n:,} episodes each"
-    return f"{cells}, {episodes}: {n_cells * n:,} episodes by simulated analysts."
+    whose = "simulated and scripted" if finished.study.scripts else "simulated"
+    return f"{cells}, {episodes}: {n_cells * n:,} episodes by {whose} analysts."
 
 
 def facts(finished: PlayedStudy) -> dict[str, str]:
@@ -448,7 +449,10 @@ def facts(finished: PlayedStudy) -> dict[str, str]:
         "Analysts": f"{manner.batch} runs at a time, warnings are accepted with probability "
         f"{manner.acceptance:g}, {number(manner.reaction_s)} s to react",
     }
-    traits = {trait for kind in study.kinds for trait in agent_entry(kind).takes}
+    traits = {trait for kind in study.kinds for trait in study.takes(kind)}
+    for script in study.scripts:
+        what = "a Python function" if script.kind == "script" else "an MCP client"
+        facts_by_name[script.name] = f"{what}, {script.target}"
     if "insight" in traits:
         facts_by_name["Insight"] = (
             f"{insight.members:.1%} of the space (at least {insight.least} configurations): good "
@@ -476,6 +480,12 @@ def notes(finished: PlayedStudy) -> tuple[str, ...]:
             "An episode that did not find the optimum counts with the runs after which it was "
             "given up, so the mean is too low."
         )
+    for summary in finished.summaries:
+        for sentence, n in summary.faults:
+            sentences.append(
+                f"{summary.cell.kind} on {summary.cell.table}: {n} of {summary.episodes} episodes "
+                f"ended early and count with what they reached, since {sentence}."
+            )
     return tuple(sentences)
 
 

@@ -9,6 +9,7 @@ Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1994.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.analysts.scripted import FAULT
 from agents.studies.study import Cell, Study
 from assistant import AssistantError
 from assistant.core.files import write_atomically
@@ -306,6 +308,8 @@ class CellSummary:
     censored: float  # share of the episodes that did not find the optimum
     ratio: MeanInterval | None  # the paper's quality of the result, with a budget only
     late: float  # share of the episodes that the deadline ended
+    # sentences of the episodes that a fault of a scripted analyst ended, each with their number
+    faults: tuple[tuple[str, int], ...] = ()
 
 
 def summarise(
@@ -329,6 +333,7 @@ def summarise(
         sum(result.runs_to_optimum is None for result in played) / n,
         None if cell.runs is None else _mean_with_interval(ratios, rng),
         sum(result.late for result in played) / n,
+        tuple(Counter(r.ended for r in played if r.ended.startswith(FAULT)).items()),
     )
 
 

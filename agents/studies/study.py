@@ -12,16 +12,17 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os.path import relpath
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agents.analysts.analyst import AnalystProfile, agent_entry
+from agents.analysts.analyst import AGENTS, AnalystProfile, Trait, agent_entry
 from agents.analysts.episode import Agent, ClusteringAdvice, EpisodeStreams
 from agents.analysts.insight import Insight, Kind, Learning
+from agents.analysts.scripted import McpAnalyst, Script, ScriptedAnalyst, ScriptLimits
 from assistant import AssistantError
 from assistant.core.errors import SettingsError, hint
 from assistant.core.files import read_text
@@ -149,6 +150,8 @@ class Study:
         insight: sizes and ranks of the subsets; its own kind is ignored.
         learner: parameters of the learning.
         manner: batch, acceptance and reaction; its own confidence is ignored.
+        scripts: scripted analysts, which ``kinds`` names too.
+        limits: of each scripted analyst in an episode.
 
     Raises:
         AssistantError: an axis is empty or repeats itself, or a number is out of range.
@@ -167,6 +170,8 @@ class Study:
     insight: Insight = field(default_factory=Insight)
     learner: Learning = field(default_factory=Learning)
     manner: AnalystProfile = field(default_factory=AnalystProfile)
+    scripts: tuple[Script, ...] = ()
+    limits: ScriptLimits = field(default_factory=ScriptLimits)
 
     def __post_init__(self) -> None:
         if type(self.seed) is not int or self.seed < 0:
@@ -193,8 +198,28 @@ class Study:
             repeated = next((v for v in values if values.count(v) > 1), None)
             if repeated is not None:
                 raise AssistantError(f"{name} of a study names {repeated} twice; name it once")
+        registered = {entry.name for entry in AGENTS}
+        taken = next((each.name for each in self.scripts if each.name in registered), None)
+        if taken is not None:
+            raise AssistantError(
+                f"'{taken}' is a kind of analyst; give the scripted one another name"
+            )
+        if any(each.kind == "mcp" for each in self.scripts) and self.stop.deadline_s is not None:
+            raise AssistantError(
+                "deadline_s counts simulated seconds, which an MCP client does not have; leave it "
+                "out, or limit the client with [scripts] seconds"
+            )
         for cell in self.cells():
-            self.agent(cell)
+            if self.script(cell.kind) is None:
+                self.agent(cell)
+
+    def script(self, kind: str) -> Script | None:
+        """Return the scripted analyst with this name, or None for a registered kind."""
+        return next((each for each in self.scripts if each.name == kind), None)
+
+    def takes(self, kind: str) -> tuple[Trait, ...]:
+        """Return the traits of a kind of analyst; scripted ones have none."""
+        return agent_entry(kind).takes if self.script(kind) is None else ()
 
     def cells(self) -> tuple[Cell, ...]:
         """Return all cells of the grid, with the last axis varying fastest."""
@@ -203,7 +228,7 @@ class Study:
     def _product(self) -> Iterator[Cell]:
         budgets: tuple[int | None, ...] = self.stop.runs or (None,)
         for table, strategy, kind in itertools.product(self.tables, self.strategies, self.kinds):
-            takes = agent_entry(kind).takes
+            takes = self.takes(kind)
             for insight, confidence, learning, runs, exploitation in itertools.product(
                 self.insights if "insight" in takes else (None,),
                 self.confidences if "confidence" in takes else (None,),
@@ -215,8 +240,19 @@ class Study:
                     table.name, strategy, kind, insight, confidence, learning, runs, exploitation
                 )
 
-    def agent(self, cell: Cell) -> Agent:
-        """Return the simulated analyst that plays the episodes of a cell."""
+    def agent(self, cell: Cell, store: Path | None = None) -> Agent:
+        """Return the analyst that plays the episodes of a cell.
+
+        ``store`` is the file of the episode, which an MCP client needs. Raises AssistantError if a
+        callable cannot be imported.
+        """
+        script = self.script(cell.kind)
+        if script is not None and script.kind == "script":
+            return ScriptedAnalyst(script.name, script.load(), self.limits)
+        if script is not None:
+            if store is None:
+                raise AssistantError(f"the MCP client '{script.name}' needs a file for its episode")
+            return McpAnalyst(script.name, script, store, self.limits)
         detail, manner = self.insight, self.manner
         insight = Insight(
             cell.insight or "none", detail.members, detail.best, detail.worst, detail.least
@@ -242,6 +278,7 @@ class Study:
 
 
 _INSIGHT, _LEARNER, _MANNER, _STOP = Insight(), Learning(), AnalystProfile(), StoppingRule()
+_LIMITS = ScriptLimits()
 ACCEPTANCE = {"never": 0.0, "always": 1.0}
 
 Application = Literal["flood", "scheduling", "maze"]
@@ -269,6 +306,17 @@ class _Strategy(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     name: str
+
+
+class _Script(_Strict):
+    name: str = ""
+    script: str | None = None
+    mcp: str | None = None
+
+
+class _Limits(_Strict):
+    decisions: int | None = _LIMITS.decisions
+    seconds: float = _LIMITS.seconds
 
 
 class _Insight(_Strict):
@@ -314,7 +362,7 @@ class _StudyFile(_Strict):
     applications: list[Application] = []
     tables: list[str] = []
     strategies: list[str | _Strategy] = [STRATEGY]
-    kinds: list[str] = [KIND]
+    kinds: list[str | _Script] = [KIND]
     insights: list[Kind] = list(INSIGHTS)
     confidences: list[int] = list(CONFIDENCES)
     learning: list[bool] = list(LEARNING)
@@ -322,12 +370,13 @@ class _StudyFile(_Strict):
     insight: _Insight = _Insight()
     learner: _Learner = _Learner()
     analyst: _Analyst = _Analyst()
+    scripts: _Limits = _Limits()
     scheduling: _Scheduling = _Scheduling()
 
 
 _TABLES: dict[str, type[BaseModel]] = {
     "stop": _Stop, "insight": _Insight, "learner": _Learner, "analyst": _Analyst,
-    "scheduling": _Scheduling,
+    "scripts": _Limits, "scheduling": _Scheduling,
 }  # fmt: skip
 
 
@@ -359,13 +408,15 @@ def parse_study(
     except (ValueError, RecursionError) as error:  # not TOML, or maliciously nested
         raise SettingsError(f"{where} is not TOML: {error}") from error
     read = _checked(tables, where)
+    scripts = tuple(_script(each, where, folder) for each in read.kinds if _is_script(each))
+    names = iter(scripts)
     study = Study(
         name=read.name or name,
         tables=_tables(read, where, folder, measure),
         seed=read.seed,
         replications=read.replications,
         strategies=tuple(map(_strategy_choice, read.strategies)),
-        kinds=tuple(read.kinds),
+        kinds=tuple(next(names).name if _is_script(each) else str(each) for each in read.kinds),
         insights=tuple(read.insights),
         confidences=tuple(read.confidences),
         learning=tuple(read.learning),
@@ -373,8 +424,36 @@ def parse_study(
         insight=Insight("none", **dict(read.insight)),
         learner=Learning(**dict(read.learner)),
         manner=_manner(read.analyst),
+        scripts=scripts,
+        limits=ScriptLimits(**dict(read.scripts)),
     )
     return study, read.workers
+
+
+def with_scripts(study: Study, scripts: Sequence[Script]) -> Study:
+    """Return a study that plays more scripted analysts beside its own kinds."""
+    return replace(
+        study,
+        kinds=(*study.kinds, *(script.name for script in scripts)),
+        scripts=(*study.scripts, *scripts),
+    )
+
+
+def _is_script(kind: str | _Script) -> TypeGuard[_Script]:
+    return isinstance(kind, _Script)
+
+
+def _script(setting: _Script, where: str, folder: Path) -> Script:
+    if (setting.script is None) == (setting.mcp is None):
+        raise SettingsError(
+            f"{where}: a scripted analyst of 'kinds' needs either script (module:function or "
+            "file.py:function) or mcp (the command of a client)"
+        )
+    kind: Literal["script", "mcp"] = "mcp" if setting.script is None else "script"
+    target = setting.script or setting.mcp or ""
+    if not setting.name:
+        return Script.named(kind, target, str(folder))
+    return Script(setting.name, kind, target, str(folder))
 
 
 def _tables(
@@ -461,7 +540,7 @@ def study_text(study: Study, folder: Path) -> str:
         "replications": study.replications,
         "tables": [Path(relpath(table.path, folder)).as_posix() for table in study.tables],
         "strategies": [_strategy(entry) for entry in study.strategies],
-        "kinds": list(study.kinds),
+        "kinds": [_kind(study.script(kind) or kind, folder) for kind in study.kinds],
         "insights": list(study.insights),
         "confidences": list(study.confidences),
         "learning": list(study.learning),
@@ -481,10 +560,19 @@ def study_text(study: Study, folder: Path) -> str:
     insight = {name: value for name, value in asdict(study.insight).items() if name != "kind"}
     manner = {name: value for name, value in asdict(study.manner).items() if name != "confidence"}
     parts = {"stop": ends, "insight": insight, "learner": asdict(study.learner), "analyst": manner}
+    limits = {n: value for n, value in asdict(study.limits).items() if value is not None}
+    if study.scripts:
+        parts["scripts"] = limits
     text = _lines(top)
     for name, table in parts.items():
         text += f"\n[{name}]\n{_lines(table)}"
     return text
+
+
+def _kind(kind: Script | str, folder: Path) -> object:
+    if isinstance(kind, str):
+        return kind
+    return {"name": kind.name, kind.kind: kind.target_from(folder)}
 
 
 def _strategy(choice: StrategyChoice) -> object:

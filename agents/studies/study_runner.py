@@ -5,13 +5,14 @@ import json
 import multiprocessing
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from agents.analysts.episode import (
     Truth,
     never,
 )
+from agents.analysts.scripted import McpAnalyst
 from agents.compiled.episode_loop import (
     ANALYST,
     CompiledEpisodes,
@@ -54,17 +56,52 @@ from assistant import (
     RunState,
     Session,
     Sla,
+    SqliteStore,
+    Store,
     WarningPolicy,
     open_session,
 )
 from assistant.config.snapshot import version
 from assistant.config.sweep_file import build_sweep, check_settings
+from assistant.core.ports import Clock, SystemClock
 
 
-def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> EpisodeResult:
-    """Play one episode of a cell, by its replication number, in a new session."""
+def play_episode(
+    study: Study, cell: Cell, truth: Truth, replication: int, folder: Path | None = None
+) -> EpisodeResult:
+    """Play one episode of a cell, by its replication number, in a new session.
+
+    ``folder`` is that of the study. The experiment of a scripted analyst is kept there, as a store
+    of its own (`episode_path`); None keeps none.
+    """
+    if study.script(cell.kind) is None:
+        return _played(study, cell, truth, replication, None)
+    with tempfile.TemporaryDirectory() as scratch:
+        store = episode_path(study, cell, replication, Path(scratch) if folder is None else folder)
+        _make_empty(store)
+        return _played(study, cell, truth, replication, store)
+
+
+def episode_path(study: Study, cell: Cell, replication: int, folder: Path) -> Path:
+    """Return the path of the store of an episode of a scripted analyst, in a study's folder."""
+    return folder / EPISODES / f"{study.cells().index(cell) + 1:04d}-{replication:04d}.db"
+
+
+def _make_empty(store: Path) -> None:
+    """Remove what an interrupted episode has left, and make the folder."""
+    make_folder(store.parent)
+    for left in store.parent.glob(f"{store.stem}.*"):
+        left.unlink(missing_ok=True)
+
+
+def _played(
+    study: Study, cell: Cell, truth: Truth, replication: int, path: Path | None
+) -> EpisodeResult:
     streams, clock = cell.streams(study.seed, replication), SimulatedClock()
-    session = _open(study, cell, truth, streams, clock)
+    agent = study.agent(cell, path)
+    store = MemoryStore() if path is None else SqliteStore(path)
+    time_of = SystemClock() if isinstance(agent, McpAnalyst) else clock  # as its server's
+    session = _open(study, cell, truth, streams, time_of, store)
     episode = AnalystEpisode(
         truth,
         streams,
@@ -74,16 +111,17 @@ def play_episode(study: Study, cell: Cell, truth: Truth, replication: int) -> Ep
         wait=clock.wait,
     )
     executor = SimulatedExecutor(truth.application, clock, study.stop.run_s)
-    ended = study.agent(cell).play(session, executor, episode)
+    ended = agent.play(session, executor, episode)
     return _episode_result(session, truth, replication, ended)
 
 
 def _open(
-    study: Study, cell: Cell, truth: Truth, streams: EpisodeStreams, clock: SimulatedClock
-) -> Session:
+    study: Study, cell: Cell, truth: Truth, streams: EpisodeStreams, clock: Clock,
+    store: Store | None = None,
+) -> Session:  # fmt: skip
     return open_session(
         truth.application,
-        store=MemoryStore(),
+        store=store or MemoryStore(),
         clock=clock,
         experiment_id="episode",
         sla=episode_sla(study, cell, truth),
@@ -140,7 +178,9 @@ def check(study: Study, cell: Cell, truth: Truth) -> None:
             f"table '{cell.table}' has values of 0 or less, so a ratio to the optimum is "
             "undefined; stop at the optimum instead"
         )
-    study.agent(cell)
+    script = study.script(cell.kind)
+    if script is None or script.kind == "script":
+        study.agent(cell)
 
 
 def is_optimal(run: Run, truth: Truth) -> bool:
@@ -176,7 +216,7 @@ def can_compile(study: Study, cell: Cell, truth: Truth) -> bool:
     """
     if not is_available() or cell.runs is not None or study.stop.deadline_s is not None:
         return False
-    if not isinstance(study.agent(cell), Analyst):
+    if study.script(cell.kind) is not None or not isinstance(study.agent(cell), Analyst):
         return False
     return is_compilable(strategy_of(truth, cell.strategy.name, dict(cell.strategy.options)))
 
@@ -224,6 +264,7 @@ def _row(
 
 
 CHUNK = 20  # Episodes of one cell that are played in a row; a kill loses at most these, per core
+EPISODES = "episodes"  # Folder of the stores of scripted analysts
 
 Tell = Callable[[int, int], None]  # Callback with the played episodes and all episodes
 
@@ -250,9 +291,10 @@ class PlayedStudy:
 def chunks(study: Study) -> tuple[Chunk, ...]:
     """Divide a study into ranges of episodes, in the order of the grid."""
     pieces = [
-        (cell, start, min(start + CHUNK, study.replications))
+        (cell, start, min(start + size, study.replications))
         for cell in study.cells()
-        for start in range(0, study.replications, CHUNK)
+        for size in (CHUNK if study.script(cell.kind) is None else 1,)
+        for start in range(0, study.replications, size)
     ]
     return tuple(Chunk(number, *piece) for number, piece in enumerate(pieces))
 
@@ -315,7 +357,11 @@ def play_study(
     total, n = len(study.cells()) * study.replications, sum(map(len, done.values()))
     tell = tell or (lambda _done, _total: None)
     tell(n, total)
-    played = _play_here(study, left) if workers == 1 else _play_apart(study, left, workers)
+    played = (
+        _play_here(study, left, folder)
+        if workers == 1
+        else _play_apart(study, left, workers, folder)
+    )
     with closing(played):
         for chunk, rows in played:
             _write(parts, chunk, rows)
@@ -347,22 +393,26 @@ def _by_cell(
     ]
 
 
-def _play_chunk(study: Study, chunk: Chunk) -> list[EpisodeResult]:
+def _play_chunk(study: Study, chunk: Chunk, folder: Path) -> list[EpisodeResult]:
     path = next(table.path for table in study.tables if table.name == chunk.cell.table)
     truth = truth_of(path)
-    play = play_compiled if can_compile(study, chunk.cell, truth) else play_episode
+    play = (
+        play_compiled
+        if can_compile(study, chunk.cell, truth)
+        else partial(play_episode, folder=folder)
+    )
     return [play(study, chunk.cell, truth, i) for i in range(chunk.start, chunk.stop)]
 
 
 def _play_here(
-    study: Study, left: Sequence[Chunk]
+    study: Study, left: Sequence[Chunk], folder: Path
 ) -> Generator[tuple[Chunk, list[EpisodeResult]], None, None]:
     for chunk in left:
-        yield chunk, _play_chunk(study, chunk)
+        yield chunk, _play_chunk(study, chunk, folder)
 
 
 def _play_apart(
-    study: Study, left: Sequence[Chunk], workers: int
+    study: Study, left: Sequence[Chunk], workers: int, folder: Path
 ) -> Generator[tuple[Chunk, list[EpisodeResult]], None, None]:
     """Yield the chunks as other processes play them; these end with this one."""
     if not left:
@@ -371,7 +421,7 @@ def _play_apart(
         min(workers, len(left)),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
-        initargs=(study,),
+        initargs=(study, folder.absolute()),
     )
     waiting, under_way = iter(left), dict[futures.Future[list[EpisodeResult]], Chunk]()
     try:
@@ -392,15 +442,15 @@ def _play_apart(
         _end(pool)
 
 
-_study: Study | None = None
+_study: tuple[Study, Path] | None = None
 
 
-def _begin(study: Study) -> None:
+def _begin(study: Study, folder: Path) -> None:
     """Store the study in this worker; leave Ctrl-C to the parent, and end with it."""
     import signal
 
     global _study  # noqa: PLW0603 - one per worker process, by design of initializers
-    _study = study
+    _study = study, folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -415,7 +465,8 @@ def _end_with_parent() -> None:
 def _play_there(chunk: Chunk) -> list[EpisodeResult]:
     if _study is None:
         raise AssertionError("the worker was started without its study")
-    return _play_chunk(_study, chunk)
+    study, folder = _study
+    return _play_chunk(study, chunk, folder)
 
 
 def _end(pool: futures.ProcessPoolExecutor) -> None:
@@ -487,11 +538,17 @@ def _claim(study: Study, folder: Path, text: str) -> None:
 
 def identity(study: Study) -> dict[str, object]:
     """Return all inputs that determine a study's results, as JSON-compatible values."""
-    tables = {
-        table.name: hashlib.sha256(Path(table.path).read_bytes()).hexdigest()
-        for table in study.tables
-    }
-    return {**asdict(study), "tables": tables, "version": version()}
+    tables = {table.name: _digest(Path(table.path)) for table in study.tables}
+    whole = {**asdict(study), "tables": tables, "version": version()}
+    whole["scripts"] = [
+        [each.name, each.kind, each.target, [_digest(path) for path in each.files]]
+        for each in study.scripts
+    ]
+    return whole
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _read(parts: Path, chunk: Chunk) -> list[EpisodeResult] | None:

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from assistant.core.errors import AccessDeniedError
+from assistant.core.events import Event, RunSubmitted, ToolCalled
 from assistant.service.api_tokens import Role
 
 LONGEST_TEXT = 500
@@ -37,7 +38,7 @@ class McpRole(IntEnum):
     """What an MCP client may do; each role may do all of those before it."""
 
     LOOKS = 1  # reads
-    SUGGESTS = 2  # records suggestions, which a person submits
+    SUGGESTS = 2  # records suggestions and edits them; a person submits them
     STEERS = 3  # submits runs within a budget, and answers warnings
 
     def __str__(self) -> str:
@@ -47,7 +48,7 @@ class McpRole(IntEnum):
 
 MEANINGS: Mapping[McpRole, str] = {
     McpRole.LOOKS: "reads experiments, and changes nothing",
-    McpRole.SUGGESTS: "reads, and records suggestions that a person submits",
+    McpRole.SUGGESTS: "reads, and records and edits suggestions that a person submits",
     McpRole.STEERS: "suggests, submits runs within its budget, and answers warnings",
 }
 
@@ -59,11 +60,13 @@ def role_of_token(role: Role, most: McpRole) -> McpRole:
     """
     if role.grants(Role.STEERER):
         return most
+    if role.grants(Role.SUGGESTER):
+        return min(most, McpRole.SUGGESTS)
     if role.grants(Role.VIEWER):
         return McpRole.LOOKS
     raise CallRefusedError(
-        f"a token of the role {role} only executes runs; use one of the role viewer or steerer, "
-        "made with: copperline token make NAME --role viewer"
+        f"a token of the role {role} only executes runs; use one of the role viewer, "
+        "suggester or steerer, made with: copperline token make NAME --role suggester"
     )
 
 
@@ -76,8 +79,22 @@ class McpCaller:
     token: str = ""
 
 
+def runs_of(events: Iterable[Event], token: str) -> int:
+    """Return how many runs a token has submitted by tools, in this session or an earlier one."""
+    n, called = 0, None
+    for event in events:
+        match event:
+            case ToolCalled():
+                called = event
+            case RunSubmitted() if called is not None and called.at_s == event.at_s:
+                n += called.token == token
+            case _ if called is not None and called.at_s != event.at_s:
+                called = None
+    return n
+
+
 class CallLimiter:
-    """Limits of each token: calls in a minute, and runs submitted in this session.
+    """Limits of each token: calls in a minute, and runs submitted in each experiment.
 
     Thread-safe. ``clock`` returns seconds of a monotonic clock; ``budget`` None allows no run.
     """
@@ -91,7 +108,6 @@ class CallLimiter:
         self.calls_per_min, self.budget = calls_per_min, budget
         self._clock, self._lock = clock, threading.Lock()
         self._calls: dict[str, deque[float]] = {}
-        self._submitted: dict[str, int] = {}
 
     def count_call(self, token: str) -> None:
         """Count a call, or raise CallRefusedError if there were too many in the last minute."""
@@ -108,23 +124,17 @@ class CallLimiter:
                 )
             calls.append(now_s)
 
-    def left(self, token: str) -> int:
-        """Return how many runs may still be submitted with a token in this session."""
-        return (self.budget or 0) - self._submitted.get(token, 0)
+    def left(self, events: Iterable[Event], token: str) -> int:
+        """Return how many runs may still be submitted with a token, by the event log."""
+        return max((self.budget or 0) - runs_of(events, token), 0)
 
-    def check_runs(self, token: str, n: int) -> None:
+    def check_runs(self, left: int, n: int) -> None:
         """Raise CallRefusedError if ``n`` more runs are too many."""
-        left = self.left(token)
         if n > left:
             raise CallRefusedError(
-                f"{n} runs were named, and of the {self.budget or 0} that this session may submit "
-                f"{max(left, 0)} are left; submit fewer, or ask the person for a larger --budget"
+                f"{n} runs were named, and of the {self.budget or 0} that you may submit in this "
+                f"experiment {left} are left; submit fewer, or ask the person for a larger --budget"
             )
-
-    def count_runs(self, token: str, n: int) -> None:
-        """Count runs that were submitted."""
-        with self._lock:
-            self._submitted[token] = self._submitted.get(token, 0) + n
 
 
 def require(caller: McpCaller, role: McpRole, tool: str) -> None:

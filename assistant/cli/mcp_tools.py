@@ -35,6 +35,7 @@ from assistant.config.snapshot import report_content
 from assistant.core.bounds import LevelValues, Name, Position, PositiveNumber
 from assistant.core.codec import encode_event
 from assistant.core.commands import Command, Keep, SubmitBatch
+from assistant.core.errors import ExperimentError
 from assistant.core.events import (
     BatchSuggested,
     BudgetChanged,
@@ -47,6 +48,7 @@ from assistant.core.events import (
 from assistant.core.experiment import Experiment
 from assistant.core.ports import SystemClock
 from assistant.core.run import Run, RunOutput, RunState
+from assistant.core.submission import refuse_if_finished, requests_from_batch
 from assistant.presentation.report.forms import render_markdown
 from assistant.presentation.tables.effects import ranking_of
 from assistant.presentation.tables.queue import reason_text
@@ -62,6 +64,7 @@ from assistant.service.store_connection import StoreConnection, open_store
 from assistant.session.commands import AnswerWarning, SuggestBatch
 from assistant.session.opening import session_in
 from assistant.session.session import Session
+from strategies import Suggestion
 
 ExperimentName = Annotated[
     str, Field(max_length=200, description="Identifier of an experiment, or 'latest'.")
@@ -70,12 +73,47 @@ Why = Annotated[str, Field(description="Why the change is made; stored with it i
 LAST_OUTPUT = 2_000  # characters of each stream of a run's program
 
 
-def edit_suggestion(number: PositiveNumber, position: Position, values: LevelValues) -> SubmitBatch:
-    """Submit one suggestion of a batch with other levels, and none of the others.
+@dataclass(frozen=True, slots=True)
+class EditSuggestion(Command):
+    """Propose the open batch again, with other levels in one suggestion; nothing is submitted.
 
-    ``position`` counts from 0; ``values`` has the changed levels only.
+    ``number`` is that of the open batch, ``position`` counts from 0, and ``values`` has the changed
+    levels only. The proposal is a new batch, which a person or the tool submit submits.
     """
-    return SubmitBatch(number, (), {position: values})
+
+    number: PositiveNumber
+    position: Position
+    values: LevelValues
+
+    def decide(self, experiment: Experiment, now_s: float) -> tuple[Event, ...]:
+        """Return the new batch; none if nothing changes.
+
+        Raises:
+            ExperimentError: the batch is not the open one, or a warning waits for its answer.
+            StrategyError: the configuration is not allowed, or was run or suggested already.
+        """
+        refuse_if_finished(experiment)
+        batch = experiment.open_batch
+        if batch is None or batch.number != self.number:
+            open_one = "there is none" if batch is None else f"that is batch {batch.number}"
+            raise ExperimentError(f"only the open batch can be edited, and {open_one}")
+        if experiment.open_warning is not None:
+            raise ExperimentError("a warning is open; it must be answered before a batch is edited")
+        (edited,) = requests_from_batch(experiment, batch, (), {self.position: self.values})
+        suggestions = list(batch.suggestions)
+        before = suggestions[self.position]
+        if edited.configuration == before.configuration:
+            return ()
+        experiment.space.check(edited.configuration)
+        if any(each.configuration == edited.configuration for each in suggestions):
+            raise ExperimentError("another suggestion of the batch has these levels already")
+        if any(run.configuration == edited.configuration for run in experiment.runs):
+            raise ExperimentError("there is a run with these levels already")
+        suggestions[self.position] = Suggestion(
+            edited.configuration, before.strategy, edited.reason, before.kind
+        )
+        number = len(experiment.batches) + 1
+        return (BatchSuggested(now_s, number, tuple(suggestions), batch.exhausted),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +127,8 @@ class CommandTool:
 
 COMMAND_TOOLS: tuple[CommandTool, ...] = (
     CommandTool("suggest", SuggestBatch, McpRole.SUGGESTS),
+    CommandTool("edit_suggestion", EditSuggestion, McpRole.SUGGESTS),
     CommandTool("submit", SubmitBatch, McpRole.STEERS),
-    CommandTool("edit_suggestion", edit_suggestion, McpRole.STEERS),
     CommandTool("answer_warning", AnswerWarning, McpRole.STEERS),
 )
 """Tools that change something, each by a command of the one table."""
@@ -128,19 +166,19 @@ class McpTools:
                     "goal, which a person decides; take another one, or ask the person"
                 )
             n_runs = sum(isinstance(event, RunSubmitted) for event in events)
-            if n_runs:
-                self._limiter.check_runs(caller.token, n_runs)
+            left = None
+            if caller.role is McpRole.STEERS:
+                left = self._limiter.left(session.events(), caller.token)
+                self._limiter.check_runs(left, n_runs)
+                left -= n_runs
             if events:
                 called = ToolCalled(now_s, tool.name, caller.client, caller.token, reason)
                 session.take((called, *events))
-                self._limiter.count_runs(caller.token, n_runs)
             return as_untrusted(
                 {
                     "recorded": bool(events),
                     "changes": [_change(session.experiment, event) for event in events],
-                    "runs_left_for_this_session": self._limiter.left(caller.token)
-                    if caller.role is McpRole.STEERS
-                    else None,
+                    "runs_left_for_you": left,
                     **self._state(session),
                 }
             )

@@ -250,8 +250,8 @@ def check_mlflow(address: str | None, *, is_external: bool) -> None:
         return
     if is_external:
         raise SettingsError(
-            "the command line writes no sweep with an external client to MLflow; write it from "
-            "Python with copperline.load_study and log_to_mlflow"
+            "the command line writes no sweep with an external client to MLflow while it goes on; "
+            "write it afterwards with: copperline report --mlflow ADDRESS"
         )
     from assistant.integrations.mlflow_log import check_server
 

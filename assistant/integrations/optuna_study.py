@@ -215,7 +215,7 @@ def export_study(experiment: Experiment, storage: str | BaseStorage | None = Non
 
     Evenly spaced whole numbers are an int, other levels are categories. Measures are attributes of
     the trial. A cancelled run that had started is a pruned trial. Raises SettingsError if the
-    experiment has two objectives or the storage has a study of that name.
+    experiment has two objectives, or the storage has a study of that name or cannot be written.
     """
     opened = experiment.opened
     if opened.objective.second is not None:
@@ -230,6 +230,11 @@ def export_study(experiment: Experiment, storage: str | BaseStorage | None = Non
     except optuna.exceptions.DuplicatedStudyError as error:
         raise SettingsError(
             f"the storage has a study '{opened.experiment_id}' already; name another storage"
+        ) from error
+    except Exception as error:  # of SQLAlchemy, of a driver, of a server
+        reason = " ".join(str(error).split())[:200]
+        raise SettingsError(
+            f"the storage '{storage}' of Optuna cannot be written: {reason}"
         ) from error
     distributions = {p.name: _distribution(p) for p in experiment.space.parameters}
     for run in experiment.runs:

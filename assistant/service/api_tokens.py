@@ -25,6 +25,7 @@ class Role(StrEnum):
     """Role of an access token, which determines the requests that it permits."""
 
     VIEWER = "viewer"  # reads
+    SUGGESTER = "suggester"  # reads and suggests, and submits nothing; always a named token
     STEERER = "steerer"  # reads and decides
     WORKER = "worker"  # leases runs and reports on them; sees only the leased runs
     ADAPTER = "adapter"  # a worker that sees its one experiment; always a named token
@@ -41,16 +42,17 @@ class Role(StrEnum):
 
 _GRANTED: Mapping[Role, frozenset[Role]] = {
     Role.VIEWER: frozenset({Role.VIEWER}),
-    Role.STEERER: frozenset({Role.VIEWER, Role.STEERER}),
+    Role.SUGGESTER: frozenset({Role.VIEWER, Role.SUGGESTER}),
+    Role.STEERER: frozenset({Role.VIEWER, Role.SUGGESTER, Role.STEERER}),
     Role.WORKER: frozenset({Role.WORKER}),
     Role.ADAPTER: frozenset({Role.WORKER, Role.ADAPTER}),
     Role.OWNER: frozenset(Role),
 }
 _HANDED_OUT: Mapping[Role, frozenset[Role]] = {
-    Role.STEERER: frozenset({Role.VIEWER, Role.WORKER, Role.ADAPTER}),
-    Role.OWNER: frozenset({Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER}),
+    Role.STEERER: frozenset({Role.VIEWER, Role.SUGGESTER, Role.WORKER, Role.ADAPTER}),
+    Role.OWNER: frozenset(Role) - {Role.OWNER},
 }
-NAMED = (Role.VIEWER, Role.STEERER, Role.WORKER, Role.ADAPTER)  # roles that a named token may have
+NAMED = tuple(role for role in Role if role is not Role.OWNER)  # roles that a named token may have
 OF_ONE_EXPERIMENT = (Role.WORKER, Role.ADAPTER)  # roles whose tokens may be of one experiment
 
 MOST_HOLDERS = 1000  # every presented token is compared with all of them
@@ -273,11 +275,11 @@ def _check(
 
 
 _SQLITE = b"SQLite format 3\0"
-_SCHEMA = """CREATE TABLE IF NOT EXISTS token (
+_SCHEMA = f"""CREATE TABLE IF NOT EXISTS token (
     name TEXT PRIMARY KEY CHECK (
         length(name) <= 40 AND name GLOB '[A-Za-z0-9]*' AND name NOT GLOB '*[^A-Za-z0-9._-]*'
     ),
-    role TEXT NOT NULL CHECK (role IN ('viewer', 'steerer', 'worker', 'adapter')),
+    role TEXT NOT NULL CHECK (role IN ({", ".join(f"'{role}'" for role in NAMED)})),
     digest TEXT NOT NULL UNIQUE CHECK (length(digest) = 64 AND digest NOT GLOB '*[^0-9a-f]*'),
     created_s REAL NOT NULL,
     experiment_id TEXT,
@@ -298,12 +300,29 @@ def _database(path: Path, named: Path | None = None) -> Iterator[sqlite3.Connect
     try:
         make_private(path)
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection, connection:
-            connection.execute(_SCHEMA)
+            _make_table(connection)
             yield connection
     except (OSError, sqlite3.OperationalError) as error:
         raise ServiceError(f"the tokens in '{named}' cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise _damaged(named, error) from error
+
+
+def _make_table(connection: sqlite3.Connection) -> None:
+    """Make the table unless there is one; that of an older version gets the present roles."""
+    (schema,) = connection.execute(
+        "SELECT max(sql) FROM sqlite_master WHERE name = 'token'"
+    ).fetchone()
+    if schema is not None and f"'{Role.SUGGESTER}'" in schema:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if schema is not None:
+        connection.execute("ALTER TABLE token RENAME TO former")
+    connection.execute(_SCHEMA)
+    if schema is not None:
+        connection.execute("INSERT INTO token SELECT * FROM former")
+        connection.execute("DROP TABLE former")
+    connection.commit()
 
 
 def _read(path: Path) -> dict[str, ApiToken]:

@@ -107,6 +107,7 @@ ExperimentId = Annotated[str, Depends(path_experiment)]
 RunNumber = Annotated[int, Path(ge=1, le=10**9)]
 
 VIEWER = Depends(RoleRequirement(Role.VIEWER))
+SUGGESTER = Depends(RoleRequirement(Role.SUGGESTER))
 STEERER = Depends(RoleRequirement(Role.STEERER))
 OWNER = Depends(RoleRequirement(Role.OWNER))
 WORKER = Depends(RoleRequirement(Role.WORKER))

@@ -351,7 +351,7 @@ class ApiTokenIn(RequestBody):
     """Request for a named token: its role, its only experiment (null for all) and its expiry."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
-    role: Literal["viewer", "steerer", "worker", "adapter"] = "worker"
+    role: Literal["viewer", "suggester", "steerer", "worker", "adapter"] = "worker"
     experiment: Name | None = None
     expires_s: Moment | None = None
 

@@ -32,7 +32,7 @@ CALLS: tuple[tuple[str, dict[str, Any], tuple[str, ...]], ...] = (
     (
         "submit",
         {"number": 2, "keep": [0], "why": "one run is left for me"},
-        ("recorded", "changes", "runs_left_for_this_session"),
+        ("recorded", "changes", "runs_left_for_you"),
     ),
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ RUN_ELSEWHERE = {
     "docs/howto/mlflow.md": "tests/integrations/test_mlflow.py runs it",
     "docs/howto/notebooks.md": "tests/story/test_notebooks_page.py runs it in a notebook",
     "docs/howto/forecast.md": "tests/story/test_forecast.py",
+    "docs/howto/analysts.md": "tests/story/test_scripted.py plays its analysts",
     "docs/howto/futures.md": "tests/story/test_futures.py",
     "docs/howto/gpu-fleet.md": "tests/story/test_sharing_gpus_page.py",
     "docs/howto/placement-object.md": "tests/story/test_objects_page.py",

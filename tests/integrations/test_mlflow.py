@@ -183,6 +183,15 @@ def test_a_sweep_of_the_command_line_and_its_resumption_are_one_sweep(
     assert again.info.status == "FINISHED"
     assert sorted(runs) == [1, 2, 3, 4, 5, 6]
     assert again.data.metrics == {"best": 1.0}
+    other = f"{uri}-other"
+    for _ in range(2):
+        assert run_command(["report", "latest", "--mlflow", other]) == 0
+        assert "Wrote 6 runs" in capsys.readouterr().err
+        exported, runs = stored(other, "square")
+        assert exported.info.status == "FINISHED"
+        assert sorted(runs) == [1, 2, 3, 4, 5, 6]
+    assert run_command(["report", "--mlflow", "nothing://here"]) == 2
+    assert "nothing can be written to MLflow" in capsys.readouterr().err
 
 
 def test_without_the_package_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,6 +215,21 @@ def test_a_study_is_imported_by_the_command_and_exported_again(
     assert [t.state for t in back.trials] == [t.state for t in study.trials[:8]]
     assert [t.params for t in back.trials] == [t.params for t in study.trials[:8]]
     assert back.best_value == study.best_value
+    exported = f"sqlite:///{tmp_path}/exported.db"
+    assert command(["report", "latest", "--optuna", exported, "--store", str(store)]) == 0
+    assert "Wrote 8 runs of 'tuned' to Optuna" in capsys.readouterr().err
+    there = optuna.load_study(study_name="tuned", storage=exported)
+    assert [t.params for t in there.trials] == [t.params for t in back.trials]
+    there._storage.remove_session()
+    for address, sentence in {
+        exported: "the storage has a study 'tuned' already",
+        "nothing://here": "the storage 'nothing://here' of Optuna cannot be written",
+    }.items():
+        assert command(["report", "--optuna", address, "--store", str(store)]) == 2
+        assert sentence in capsys.readouterr().err
+    both = ["report", "--optuna", exported, "--summary", "--store", str(store)]
+    assert command(both) == 2
+    assert "write one experiment and no report" in capsys.readouterr().err
     assert command(["import", f"sqlite:///{tmp_path}/none/no.db", "--store", str(store)]) == 2
     assert "cannot be read" in capsys.readouterr().err
 

@@ -75,7 +75,8 @@ def test_tokens_are_shown_nowhere() -> None:
     ("role", "granted"),
     [
         (Role.VIEWER, {Role.VIEWER}),
-        (Role.STEERER, {Role.VIEWER, Role.STEERER}),
+        (Role.SUGGESTER, {Role.VIEWER, Role.SUGGESTER}),
+        (Role.STEERER, {Role.VIEWER, Role.SUGGESTER, Role.STEERER}),
         (Role.WORKER, {Role.WORKER}),
         (Role.ADAPTER, {Role.WORKER, Role.ADAPTER}),
         (Role.OWNER, set(Role)),
@@ -91,7 +92,8 @@ def test_what_roles_grant(role: Role, granted: set[Role]) -> None:
         (Role.VIEWER, set()),
         (Role.WORKER, set()),
         (Role.ADAPTER, set()),
-        (Role.STEERER, {Role.VIEWER, Role.WORKER, Role.ADAPTER}),
+        (Role.SUGGESTER, set()),
+        (Role.STEERER, {Role.VIEWER, Role.SUGGESTER, Role.WORKER, Role.ADAPTER}),
         (Role.OWNER, set(Role) - {Role.OWNER}),
     ],
 )

@@ -245,3 +245,24 @@ def test_workers_of_a_token_begin_with_its_name() -> None:
         "ab",
         "",
     ]
+
+
+def test_a_file_from_before_the_suggester_takes_its_tokens(path: Path) -> None:
+    book = ApiTokenStore(path)
+    token = book.issue("gpu-1", Role.WORKER)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (schema,) = connection.execute("SELECT sql FROM sqlite_master").fetchone()
+        assert "'suggester', " in schema
+        connection.execute("ALTER TABLE token RENAME TO new")
+        connection.execute(schema.replace("'suggester', ", ""))
+        connection.execute("INSERT INTO token SELECT * FROM new")
+        connection.execute("DROP TABLE new")
+    book = ApiTokenStore(path)
+    book.issue("model", Role.SUGGESTER)
+    kept = ApiTokenStore(path)
+    assert {holder.name: holder.role for holder in kept.holders()} == {
+        "gpu-1": Role.WORKER, "model": Role.SUGGESTER,
+    }  # fmt: skip
+    found = kept.holder_of(token.encode())
+    assert found is not None
+    assert found.name == "gpu-1"

@@ -118,8 +118,8 @@ async def steered(client: Client, store: Path) -> None:
     number = first["latest_batch"]["number"]
     await call(client, "submit", number=number, keep=[0, 2], why="the ends of the space")
     await call(
-        client, "edit_suggestion", number=number, position=3, values=EDIT, why="a corner is missing"
-    )
+        client, "submit", number=number, keep=[], edits={"3": EDIT}, why="a corner is missing"
+    )  # fmt: skip
     waiting = await call(client, "queue")
     assert [row["run"] for row in waiting["queue"]] == [1, 2, 3]
     assert waiting["queue"][2]["values"] == EDIT
@@ -169,7 +169,7 @@ def test_a_sweep_steered_by_mcp_has_the_event_log_of_a_script(
     assert [strip(e) for e in timeless(events)] == [strip(e) for e in timeless(scripted)]
     calls = [event for event in events if isinstance(event, ToolCalled)]
     assert [one.tool for one in calls] == [
-        "suggest", "submit", "edit_suggestion", "suggest", "submit", "suggest", "submit",
+        "suggest", "submit", "submit", "suggest", "submit", "suggest", "submit",
     ]  # fmt: skip
     assert {(one.client, one.token) for one in calls} == {("tester", "")}
     assert calls[1].why == "the ends of the space"
@@ -281,13 +281,28 @@ def test_the_role_that_suggests_never_submits_and_a_person_does(store: Path) -> 
         sentence = await refusal(client, "submit", number=1, why="they look good")
         assert "a person submits" in sentence
         assert "needs the role 'steers'" in sentence
+        edit = {"number": 1, "position": 1, "values": EDIT}
+        answer = await call(client, "edit_suggestion", **edit, why="a corner is missing")
+        assert [change["event"] for change in answer["changes"]] == ["BatchSuggested"]
+        assert answer["latest_batch"]["number"] == 2
+        assert answer["latest_batch"]["suggestions"][1]["values"] == EDIT
+        sentence = await refusal(client, "edit_suggestion", **edit, why="once more")
+        assert "only the open batch can be edited, and that is batch 2" in sentence
+        twice = {"number": 2, "position": 0, "values": EDIT}
+        sentence = await refusal(client, "edit_suggestion", **twice, why="the same")
+        assert "another suggestion of the batch has these levels already" in sentence
+        outside = {"number": 2, "position": 0, "values": {"x": 99}}
+        assert "x" in await refusal(client, "edit_suggestion", **outside, why="far away")
 
     drive(server(store, McpRole.SUGGESTS), steps)
     person = load_session(SqliteStore(store), "bowl")
     assert not person.experiment.runs
     batch = person.experiment.open_batch
     assert batch is not None
-    assert len(person.submit(batch)) == 3
+    runs = person.submit(batch)
+    assert [run.batch for run in runs] == [2, 2, 2]
+    assert person.experiment.space.values(runs[1].configuration) == EDIT
+    assert runs[1].reason == "suggestion 2 of batch 1, changed to x=2, y=1, mode=odd"
 
 
 def test_the_role_that_steers_stays_within_its_budget(store: Path) -> None:
@@ -297,16 +312,25 @@ def test_the_role_that_steers_stays_within_its_budget(store: Path) -> None:
         await call(client, "suggest", n=4, kind="initial", why="a start")
         sentence = await refusal(client, "submit", number=1, why="all of them")
         assert sentence == (
-            "4 runs were named, and of the 3 that this session may submit 3 are left; submit "
-            "fewer, or ask the person for a larger --budget"
+            "4 runs were named, and of the 3 that you may submit in this experiment 3 are left; "
+            "submit fewer, or ask the person for a larger --budget"
         )
         answer = await call(client, "submit", number=1, keep=[0, 1, 2], why="within the budget")
-        assert answer["runs_left_for_this_session"] == 0
+        assert answer["runs_left_for_you"] == 0
         assert "0 are left" in await refusal(client, "submit", number=1, keep=[3], why="one more")
 
     drive(server(store, McpRole.STEERS, 3), steps)
     events = SqliteStore(store).load("bowl")
     assert sum(isinstance(event, ToolCalled) for event in events) == 2, "a refusal stores nothing"
+
+    load_session(SqliteStore(store), "bowl").include({"x": 3, "y": 2, "mode": "odd"})
+
+    async def again(client: Client) -> None:
+        two = {"number": 1, "keep": [3], "edits": {"2": EDIT}}
+        sentence = await refusal(client, "submit", **two, why="after a restart")
+        assert "of the 4 that you may submit in this experiment 1 are left" in sentence
+
+    drive(server(store, McpRole.STEERS, 4), again)
 
 
 def test_a_reason_is_demanded_and_calls_are_limited(store: Path) -> None:
@@ -443,7 +467,8 @@ def test_over_http_the_role_comes_from_the_token(
     opened(store)
     book = ApiTokenStore(token_store_path(store))
     tokens = {
-        role: book.issue(f"one-{role}", role) for role in (Role.VIEWER, Role.STEERER, Role.WORKER)
+        role: book.issue(f"one-{role}", role)
+        for role in (Role.VIEWER, Role.SUGGESTER, Role.STEERER, Role.WORKER)
     }
 
     async def steps(client: Client) -> None:
@@ -467,8 +492,14 @@ def test_over_http_the_role_comes_from_the_token(
 
         asyncio.run(driven())
 
-    with serving(server(store, McpRole.SUGGESTS), store, monkeypatch) as url:
+    async def suggesting(client: Client) -> None:
+        await call(client, "suggest", n=2, why="other ones")
+        sentence = await refusal(client, "submit", number=2, why="they look good")
+        assert sentence.startswith("the role 'suggests' reads, and records and edits suggestions")
+
+    with serving(server(store, McpRole.STEERS, 5), store, monkeypatch) as url:
         by_token(url, tokens[Role.STEERER], steps)
+        by_token(url, tokens[Role.SUGGESTER], suggesting)
         by_token(url, tokens[Role.VIEWER], looking)
         by_token(url, tokens[Role.WORKER], working)
         book.revoke("one-viewer")
@@ -478,7 +509,9 @@ def test_over_http_the_role_comes_from_the_token(
         host = {"Host": "evil.example", "Authorization": f"Bearer {tokens[Role.STEERER]}"}
         assert httpx2.post(url, headers=host, json={}, trust_env=False).status_code == 421
     calls = [e for e in SqliteStore(store).load("bowl") if isinstance(e, ToolCalled)]
-    assert [(one.client, one.token) for one in calls] == [("tester", "one-steerer")]
+    assert [(one.client, one.token) for one in calls] == [
+        ("tester", "one-steerer"), ("tester", "one-suggester"),
+    ]  # fmt: skip
 
 
 @pytest.mark.soak

@@ -40,3 +40,25 @@ def test_the_cells_of_the_page_run_and_the_view_follows_the_study(
     assert "the best ones, less deep" in reasons.outputs[0].text
     assert "optimiser" in output(frame, "execute_result")
     assert "95 %" in output(effects, "execute_result")
+
+
+def test_a_stored_experiment_is_watched_while_another_session_executes_it(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    codes = [
+        "import threading, copperline as cl",
+        "study = cl.study({'x': range(9)}, minimise='y', runs=4, store='runs.db', name='far')",
+        "cl.watch('runs.db', every_s=0.02)",
+        "study.optimise(lambda x: (x - 3) ** 2)",
+        "[t.join(60) for t in threading.enumerate() if t.name == 'copperline-watch'];",
+        "try:\n    cl.watch('none.db')\nexcept Exception as error:\n    print(error)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    (view,) = notebook.cells[2].outputs
+    assert "4 of 4" in view.data["text/html"]
+    assert "the budget of 4 runs is used up" in view.data["text/html"]
+    assert "there is no store 'none.db'" in notebook.cells[5].outputs[0].text

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from agents import StudyLock, StudyRepository, parse_study, play_study, read_study
 from agents.studies.study_repository import lock_holder
+from assistant import AssistantError
 from assistant.cli.main import run
 from assistant.ui.pages import agents as agents_page
 from assistant.ui.pages.agents_draft import StudyDraft, draft_of, study_document
@@ -182,6 +183,12 @@ def test_a_table_that_cannot_be_played_is_refused_at_its_field(store: Path) -> N
     press(page, "agents-play")
     assert not page.error
     assert page.button(key="agents-stop"), "stopping at the optimum needs no ratio"
+
+
+def test_a_study_that_starts_programs_is_not_taken_into_the_form() -> None:
+    text = 'applications = ["maze"]\nkinds = [{name = "mine", script = "a.py:f"}]\n'
+    with pytest.raises(AssistantError, match=r"analyst 'mine', which is a program; .* agents run"):
+        draft_of(text)
 
 
 def test_a_study_file_fills_everything_in(store: Path) -> None:

@@ -1,4 +1,4 @@
-"""One story, told in the browser, by a script, over plain HTTP and by a command: one journal."""
+"""One story, told in the browser, by a script, over HTTP, by MCP and a command: one journal."""
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 
 from assistant import Experiment, RunState, Session
 from assistant.cli.main import run
+from assistant.cli.mcp_access import McpRole
 from assistant.core.events import (
     AutoSteeringChanged,
     Event,
@@ -15,6 +16,7 @@ from assistant.core.events import (
     RunPrioritised,
     RunRated,
     RunSubmitted,
+    ToolCalled,
 )
 from assistant.core.sla import AutoSteering
 from assistant.executors.serial import SerialExecutor
@@ -23,6 +25,7 @@ from assistant.service.store_lock import find_endpoint
 from assistant.store.event_store import SqliteStore
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import NewExperiment, open_from
+from tests.story.test_mcp import call, drive, server
 from tests.ui.screens import at_page, desk_in, go, press, sound, until, until_done
 
 pytestmark = pytest.mark.slow
@@ -41,7 +44,7 @@ def told(events: tuple[Event, ...]) -> list[object]:
                 lines.append((event.run_id, event.good))
             case RunPrioritised():
                 lines.append((event.run_id, event.priority))
-            case AutoSteeringChanged():
+            case AutoSteeringChanged() | ToolCalled():
                 continue
             case _:
                 lines.append(type(event).__name__)
@@ -189,6 +192,53 @@ def test_browser_script_and_rest_end_in_the_same_journal(
     assert event_log[-1] == "ExperimentFinished"
     assert told(kept.load(two.session.id)) == event_log
     assert told(kept.load(three.session.id)) == event_log
+
+
+def by_mcp(store: Path, opened: NewExperiment) -> None:
+    """Suggest, edit and submit as a client of the protocol; the service executes."""
+    http, session = Http(store, opened.session.id), opened.session
+
+    async def steps(client: Any) -> None:
+        about: dict[str, Any] = {"experiment": session.id}
+        await call(client, "suggest", n=5, kind="initial", why="a start", **about)
+        session.catch_up()
+        edits = {"2": {"x": other_x(session.experiment, 2)}}
+        await call(client, "submit", number=1, keep=[1, 3], edits=edits, why="these", **about)
+        http.post("/start")
+        http.until_over()
+        await call(client, "suggest", n=3, why="the next", **about)
+        await call(client, "submit", number=2, why="all of them", **about)
+        http.until_over()
+
+    drive(server(store, McpRole.STEERS, 6), steps)
+    http.close()
+
+
+def test_a_client_of_mcp_a_script_and_the_browser_end_in_the_same_journal(
+    service: ExperimentService, store: Path, table: Path
+) -> None:
+    one, two, three = (fresh(store, table) for _ in range(3))
+    by_mcp(store, one)
+    session, executor = two.session, SerialExecutor(two.application)
+    first = session.initial_evaluation(5)
+    session.submit(first, keep=[1, 3], edits={2: {"x": other_x(session.experiment, 2)}})
+    session.run_queued(executor)
+    session.submit(session.suggest(3))
+    session.run_queued(executor)
+    page = press(at_page(three.session.id, "suggestions"), "suggest")
+    experiment = desk_in(page, store).experiment
+    edits = {0: {"take": False}, 2: {"x": str(other_x(experiment, 2))}, 4: {"take": False}}
+    page.session_state[page.data_editor[0].key] = {
+        "edited_rows": edits, "added_rows": [], "deleted_rows": [],
+    }  # fmt: skip
+    page = go(press(sound(page.run()), "submit-1"), "queue")
+    page = go(until_done(press(page, "start-runs"), store), "suggestions")
+    page.number_input(key=f"n-{three.session.id}").set_value(3)
+    until_done(press(press(page, "suggest"), "submit-2"), store)
+    logs = [told(SqliteStore(store).load(each.session.id)) for each in (one, two, three)]
+    assert logs[0].count("BatchSuggested") == 2
+    assert logs[0] == logs[1]
+    assert logs[0] == logs[2]
 
 
 @pytest.mark.parametrize("answer", ["accept", "ignore"])

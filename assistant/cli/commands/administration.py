@@ -236,8 +236,11 @@ class _TokenStore(Protocol):
 def make_token(
     name: Annotated[str, typer.Argument(help="Name of its user or machine, such as gpu-1.")],
     role: Annotated[
-        Literal["viewer", "steerer", "worker", "adapter"],
-        typer.Option(help="Its role; an adapter is a worker that sees its experiment."),
+        Literal["viewer", "suggester", "steerer", "worker", "adapter"],
+        typer.Option(
+            help="Its role; a suggester never submits, and an adapter is a worker that sees its "
+            "experiment."
+        ),
     ] = "worker",
     experiment: Annotated[
         str | None,

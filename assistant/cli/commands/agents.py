@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ from assistant.core.errors import SettingsError
 from assistant.core.version import version
 
 if TYPE_CHECKING:
-    from agents import PlayedStudy, StudyLock, TableRequest
+    from agents import PlayedStudy, Script, StudyLock, TableRequest
 
 
 Tell = Callable[[str, int, int | None], None]
@@ -39,6 +40,24 @@ def run(
         Path | None,
         typer.Option(help="Folder that keeps the measured tables for other studies."),
     ] = None,
+    analyst: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--analyst",
+            help="Also play a Python function: module:function or file.py:function; may be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    mcp_client: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mcp-client",
+            help="Also play a client of the Model Context Protocol, such as 'python client.py "
+            "{server}'; may be repeated (needs copperline[mcp]).",
+            show_default=False,
+        ),
+    ] = None,
     held: Annotated[
         int | None, typer.Option(help="Lock of the folder, if it is held already.", hidden=True)
     ] = None,
@@ -52,17 +71,29 @@ def run(
     """
     from agents import StudyLock, write_report
 
+    scripts = _scripts(analyst or [], mcp_client or [])
     if held is None:
-        _refuse_early(study)
+        _refuse_early(study, scripts)
     with StudyLock(to, held) as turn:
-        finished = _play(study, to, workers, tables, turn)
+        finished = _play(study, to, workers, tables, turn, scripts)
         written = write_report(finished, to)
     return _print_study(finished, to, written, as_json=as_json)
 
 
-def _refuse_early(path: Path) -> None:
+def _scripts(functions: Sequence[str], clients: Sequence[str]) -> tuple[Script, ...]:
+    """Return the scripted analysts that options name; their paths count from this folder."""
+    from agents import Script
+
+    here = str(Path.cwd())
+    return (
+        *(Script.named("script", target, here) for target in functions),
+        *(Script.named("mcp", target, here) for target in clients),
+    )
+
+
+def _refuse_early(path: Path, scripts: tuple[Script, ...]) -> None:
     """Check a study before its folder is made."""
-    from agents import read_study, truths
+    from agents import read_study, truths, with_scripts
 
     tables: list[TableRequest] = []
 
@@ -70,16 +101,28 @@ def _refuse_early(path: Path) -> None:
         tables.append(table)
         return Path(table.name)
 
-    study = read_study(path, note)[0]
+    study = with_scripts(read_study(path, note)[0], scripts)
+    if any(script.kind == "mcp" for script in study.scripts) and find_spec("mcp") is None:
+        raise SettingsError(
+            "an MCP client needs the package mcp; install it with: pip install 'copperline[mcp]'"
+        )
+    for script in study.scripts:
+        if script.kind == "script":
+            script.load()
     if not tables:
         truths(study)
 
 
 def _play(
-    path: Path, to: Path, workers: int | None, cache: Path | None, turn: StudyLock
+    path: Path,
+    to: Path,
+    workers: int | None,
+    cache: Path | None,
+    turn: StudyLock,
+    scripts: tuple[Script, ...],
 ) -> PlayedStudy:
     """Measure the tables and play a study; show the progress here and in its folder."""
-    from agents import play_study, read_study
+    from agents import play_study, read_study, study_text, with_scripts
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as progress:
@@ -96,6 +139,9 @@ def _play(
 
         try:
             study, text, study_workers = read_study(path, partial(study_table, to, cache, tell))
+            if scripts:
+                study = with_scripts(study, scripts)
+                text = study_text(study, to)
             return play_study(study, to, text, workers or study_workers, tell_episodes)
         except KeyboardInterrupt:
             progress.stop()

@@ -208,10 +208,37 @@ def report(
             show_default=False,
         ),
     ] = None,
+    optuna: Annotated[
+        str | None,
+        typer.Option(
+            "--optuna",
+            help="Write the ended runs as a study of Optuna instead, to a storage such as "
+            "sqlite:///study.db (needs copperline[optuna]).",
+            show_default=False,
+        ),
+    ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            "--mlflow",
+            help="Write the runs to MLflow instead: the address of a server or a database, such as "
+            "sqlite:///mlflow.db (needs copperline[mlflow]).",
+            show_default=False,
+        ),
+    ] = None,
     store: StoreOption = None,
     as_json: Json = False,
 ) -> int:
     """Write the report of an experiment, or compare several."""
+    address = optuna or mlflow
+    if address is not None:
+        names = experiment or ["latest"]
+        if (optuna and mlflow) or out or slurm_conf or as_summary or run or len(names) > 1:
+            raise SettingsError(
+                "--optuna and --mlflow write one experiment and no report; give one of them, and "
+                "no other option of the report"
+            )
+        return _export(names[0], address, "Optuna" if optuna else "MLflow", store, as_json)
     if run is not None and not slurm_conf:
         raise SettingsError("--run names the configuration of --slurm-conf; add --slurm-conf")
     if slurm_conf and as_summary:
@@ -240,6 +267,31 @@ def report(
         print_json(summary(session.experiment, content.data, written))
     else:
         print_summary(content.data, written)
+    return 0
+
+
+def _export(name: str, address: str, to: str, store: Path | None, as_json: bool) -> int:
+    """Write the runs of a stored experiment to Optuna or MLflow."""
+    session = stored_session(name, store, take_key=False)
+    try:
+        if to == "Optuna":
+            from assistant.integrations.optuna_study import export_study
+
+            n = len(export_study(session.experiment, address).trials)
+        else:
+            from assistant.integrations.mlflow_log import MlflowLog
+
+            faults: list[str] = []
+            with MlflowLog(session, address, say=faults.append):
+                n = len(session.experiment.runs)
+            if faults:
+                raise SettingsError(faults[0])
+    except ImportError as error:
+        raise SettingsError(f"to write to {to}, {error}") from error
+    if as_json:
+        print_json({"experiment": session.id, "runs": n, "written_to": address})
+    else:
+        say(f"Wrote {n} runs of '{session.id}' to {to} at {address}.")
     return 0
 
 

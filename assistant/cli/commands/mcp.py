@@ -17,12 +17,14 @@ DEFAULT_PORT = 8766
 def mcp(
     role: Annotated[
         Literal["looks", "suggests", "steers"],
-        typer.Option(help="The most that a client may do; a viewer's token only looks."),
+        typer.Option(
+            help="The most that a client may do; over HTTP the role of its token may be less."
+        ),
     ] = "looks",
     budget: Annotated[
         int | None,
         typer.Option(
-            help="Runs that a client with --role steers may submit in this session.",
+            help="Runs that a client with --role steers may submit in each experiment.",
             min=1,
             show_default=False,
         ),

@@ -35,6 +35,7 @@ from assistant.service.auth import Caller, caller_of
 from assistant.service.dependencies import (
     OWNER,
     STEERER,
+    SUGGESTER,
     VIEWER,
     VIEWER_OR_ADAPTER,
     ContextOf,
@@ -66,7 +67,7 @@ from assistant.service.schemas import (
 )
 from assistant.service.schemas import execution as execution_of
 from assistant.service.shared_views import FRESH_S
-from assistant.session.commands import COMMANDS
+from assistant.session.commands import COMMANDS, SuggestBatch
 
 query_router = APIRouter(
     prefix="/v1", tags=["queries"], dependencies=[VIEWER], responses=responses(404, 422)
@@ -374,6 +375,10 @@ def metrics(context: ContextOf) -> Response:
 command_router = APIRouter(
     prefix="/v1", tags=["commands"], dependencies=[STEERER], responses=responses(404, 409, 412, 422)
 )
+suggestion_router = APIRouter(
+    prefix="/v1", tags=["commands"], dependencies=[SUGGESTER],
+    responses=responses(404, 409, 412, 422),
+)  # fmt: skip
 
 
 def _answer(decided: CommandResult) -> Response:
@@ -468,7 +473,7 @@ def _route_of(kind: type[Command]) -> Callable[..., Response]:
 
 
 for _kind in COMMANDS:
-    command_router.add_api_route(
+    (suggestion_router if _kind is SuggestBatch else command_router).add_api_route(
         f"/experiments/{{experiment}}{_kind.route.path}",
         _route_of(_kind),
         methods=[_kind.route.method],

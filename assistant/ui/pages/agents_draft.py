@@ -18,6 +18,7 @@ from agents import (
     parse_study,
     truth_of,
 )
+from assistant import AssistantError
 from assistant.config.sweep_file import toml_text
 from assistant.core.files import is_file
 from assistant.ui.intents import sentence
@@ -129,7 +130,8 @@ def study_document(draft: StudyDraft) -> StudyDocument:
 def draft_of(text: str) -> StudyDraft:
     """Return the form fields that describe a study file, or raise AssistantError if invalid.
 
-    Paths in the file are relative to the working folder.
+    Paths in the file are relative to the working folder. Scripted analysts are refused, since they
+    are programs, which not everybody who has this page may start.
     """
     applications_by_name: dict[str, TableRequest] = {}
 
@@ -138,6 +140,11 @@ def draft_of(text: str) -> StudyDraft:
         return Path(application.name)
 
     study, workers = parse_study(text, "the study file", Path(), note, "")
+    if study.scripts:
+        raise AssistantError(
+            f"the study has the scripted analyst '{study.scripts[0].name}', which is a program; "
+            "play it with: copperline agents run STUDY.toml --to FOLDER"
+        )
     about = applications_by_name.get("scheduling", TableRequest("scheduling"))
     stop, manner = study.stop, study.manner
     accepts: Accepts = {0.0: "never", 1.0: "always"}.get(manner.acceptance, "sometimes")  # type: ignore[assignment]

@@ -70,7 +70,10 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
             key="download-runs",
         )
     if missing is None:
-        st.caption(f"{form.label}: {form.summary}.")
+        st.caption(
+            f"{form.label}: {form.summary}. For Optuna or MLflow: `copperline report "
+            f"{data.experiment_id} --optuna sqlite:///study.db`, or `--mlflow ADDRESS`."
+        )
     else:
         st.warning(escape_markdown(f"{missing[:1].upper()}{missing[1:]}."))
     _tables(data, experiment)
