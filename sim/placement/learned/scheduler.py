@@ -22,12 +22,10 @@ from sim.placement.algorithms import Choice
 from sim.placement.learned.brain import LAYERS, Brain
 from sim.placement.learned.features import FEATURES, PairReader
 from sim.placement.live_cluster import LiveCluster
+from sim.policies.pair_network import SAME_SCORE
 
 FORMAT, VERSION = "copperline learned placement", 1
 ENDING = ".npz"
-
-SAME_SCORE = 1e-9
-"""Scores that differ less are equal: sums of floats depend on the machine."""
 
 
 @dataclass(frozen=True)
