@@ -47,6 +47,7 @@ from sim.placement import (
     learn,
     part_of,
     simulate_algorithm,
+    simulate_learned,
 )
 
 GIB = 2**30
@@ -176,7 +177,7 @@ def compared(
 
     def every() -> dict[str, Any]:
         rules = heuristics(told.quick) | {
-            f"trained for {name}": lambda one, it=it: simulate_algorithm(one, it).result
+            f"trained for {name}": lambda one, it=it: simulate_learned(one, it)
             for name, it in schedulers.items()
         }  # fmt: skip
         found: dict[str, Any] = {}
@@ -255,8 +256,7 @@ def features(record: Record, told: Namespace) -> None:
             for draw in draws:
                 usual = [measured([one], heuristics(True)[FIRST_FIT]) for one in draw]
                 mine = [
-                    measured([one], lambda one: simulate_algorithm(one, scheduler).result)
-                    for one in draw
+                    measured([one], lambda one: simulate_learned(one, scheduler)) for one in draw
                 ]
                 pairs = zip(mine, usual, strict=True)
                 ratios = [m["completion"][0] / u["completion"][0] for m, u in pairs if m and u]

@@ -149,9 +149,7 @@ def score_of_features(data: list[float], line: list[float], x: int) -> float:
 
 @kernel
 def score_on(fleet: Fleet, task: int, machine: int, x: int) -> float:
-    """Return the score of a pair, whose task's features were read; -inf without room."""
-    if not has_room(fleet, fleet.tasks[task].need, machine):
-        return -math.inf
+    """Return the score of a pair, whose task's features were read."""
     read_machine(fleet, task, machine, x)
     return score_of_features(fleet.gauges.options, fleet.gauges.cached_scores, x)
 
@@ -236,30 +234,36 @@ def part_twins(line: list[int], twin: int, n: int, place: int) -> int:
 
 
 @kernel
-def score_row(fleet: Fleet, i: int, n_machines: int) -> None:
-    """Compute the best score of a task whose features were read, and where it is."""
+def score_row(fleet: Fleet, i: int, n_machines: int, now_s: float) -> None:
+    """Compute the best score of a listed task, and where it is."""
     n_tasks, best, line = len(fleet.tasks), fleet.gauges.cached_scores, fleet.gauges.kept_at
-    machines, twin = 2 * n_tasks, 2 * n_tasks + len(fleet.hosts)
+    task, machines, twin = line[i], 2 * n_tasks, 2 * n_tasks + len(fleet.hosts)
     best[i], line[n_tasks + i] = -math.inf, NONE
     for place in range(n_machines):
-        if line[twin + place] == NONE:
-            score = score_on(fleet, line[i], line[machines + place], n_tasks)
+        machine = line[machines + place]
+        if line[twin + place] == NONE and has_room(fleet, fleet.tasks[task].need, machine):
+            if line[n_tasks + i] == NONE:
+                read_task(fleet, task, now_s, n_tasks)
+            score = score_on(fleet, task, machine, n_tasks)
             if score > best[i]:
                 best[i], line[n_tasks + i] = score, place
 
 
 @kernel
-def score_place(fleet: Fleet, i: int, place: int, heir: int) -> None:
-    """Compute the score of a task on a machine that has changed, if it had a place before.
+def score_place(fleet: Fleet, i: int, place: int, heir: int, now_s: float) -> None:
+    """Compute the score of a listed task on a machine that has changed.
 
     If that machine was its best place, the heir is now: it is in the state of before.
     """
     n_tasks, best, line = len(fleet.tasks), fleet.gauges.cached_scores, fleet.gauges.kept_at
+    task, machine = line[i], line[2 * n_tasks + place]
     if line[n_tasks + i] == place:
         line[n_tasks + i] = heir
-    score = score_on(fleet, line[i], line[2 * n_tasks + place], n_tasks)
-    if score > best[i]:
-        best[i], line[n_tasks + i] = score, place
+    if has_room(fleet, fleet.tasks[task].need, machine):
+        read_task(fleet, task, now_s, n_tasks)
+        score = score_on(fleet, task, machine, n_tasks)
+        if score > best[i]:
+            best[i], line[n_tasks + i] = score, place
 
 
 @kernel
@@ -285,12 +289,10 @@ def score_all(fleet: Fleet, n: int, n_machines: int, last: int, heir: int, now_s
         is_stale = last in (NONE, i) or (line[n_tasks + i] == place and heir == NONE)
         if not is_stale and sees_jobs:
             is_stale = row.job == fleet.tasks[line[last]].job
-        if is_stale or line[n_tasks + i] != NONE:
-            read_task(fleet, line[i], now_s, n_tasks)
-            if is_stale:
-                score_row(fleet, i, n_machines)
-            else:
-                score_place(fleet, i, place, heir)
+        if is_stale:
+            score_row(fleet, i, n_machines, now_s)
+        elif line[n_tasks + i] != NONE:  # else it has no room, and gets none in this decision
+            score_place(fleet, i, place, heir, now_s)
         limit = max(limit, best[i] - SAME_SCORE)
     return limit
 
@@ -315,8 +317,10 @@ def serve_by_network(fleet: Fleet, choose: Any, now_s: float) -> int:  # noqa: A
             i += 1
         task = line[i]
         read_task(fleet, task, now_s, n_tasks)
-        while line[twin + place] != NONE or (
-            score_on(fleet, task, line[machines + place], n_tasks) < limit
+        while (
+            line[twin + place] != NONE
+            or not has_room(fleet, fleet.tasks[task].need, line[machines + place])
+            or score_on(fleet, task, line[machines + place], n_tasks) < limit
         ):
             place += 1
         line[n_tasks + i] = place

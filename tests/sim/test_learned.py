@@ -28,6 +28,7 @@ from sim.placement import (
     part_of,
     reward_giver_named,
     simulate_algorithm,
+    simulate_learned,
 )
 from sim.placement.learned import training
 from sim.placement.learned.brain import Adam, Brain, policy_gradient, softmax
@@ -108,6 +109,48 @@ def depth(task: LiveTask) -> int:
 
 def behind(task: LiveTask) -> set[int]:
     return {c.number for c in task.children}.union(*map(behind, task.children))
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+def test_machine_code_decides_as_python(kind: str) -> None:
+    """With units, throttles, gangs, GPUs, labels and parents; stuck where Python is stuck."""
+    n_ran = 0
+    for seed in range(40, 55):
+        drawn = scenario_of_instances(seed)
+        one = replace(drawn, options=dict(drawn.options) | {"all_or_nothing": 0})
+        outcomes = []
+        for engine in ("process", "compiled"):
+            try:
+                outcomes.append(simulate_learned(one, scheduler(kind, seed), engine))
+            except ScenarioError:
+                outcomes.append(None)
+        python, machine_code = outcomes
+        assert (python is None) == (machine_code is None), seed
+        if python is None or machine_code is None:
+            continue
+        n_ran += 1
+        assert machine_code.engine == "compiled"
+        assert python.scenario_digest == machine_code.scenario_digest
+        for name in ("machine", "device", "start_s", "end_s"):
+            mine, theirs = (getattr(r.instances, name) for r in (machine_code, python))
+            assert np.array_equal(mine, theirs, equal_nan=True), (seed, name)
+    assert n_ran > 5
+
+
+def test_equal_machines_are_filled_in_turn_in_machine_code_too() -> None:
+    """Ties, machines that stop being equal, and several of each job in one decision."""
+    tasks = Tasks.from_arrays(
+        job=[0] * 3 + [1] * 3, runtime_s=[5.0, 5.0, 2.0] * 2, mcpu=[1000, 2000, 1000] * 2,
+        instances=[4, 1, 3] * 2,
+    )  # fmt: skip
+    jobs = Workload.from_arrays(submit_s=[0, 1], runtime_s=[5, 5], procs=[1, 1], tasks=tasks)
+    cluster = ClusterSpec.of([Partition.of_machines("main", [MachineSpec("m", 3, count=3)])])
+    one = Scenario(jobs, cluster, backfill="greedy", allocation="instances")
+    for seed in range(8):
+        placed = [
+            simulate_learned(one, scheduler("jobs", seed), e) for e in ("process", "compiled")
+        ]
+        assert as_columns(placed[0]) == as_columns(placed[1]), seed
 
 
 @pytest.mark.parametrize("kind", FEATURES)

@@ -34,18 +34,18 @@ from sim.policies.placements import placement_named
 MOST_INTERPRETED = 1_000
 """Instances up to which a simulation in Python takes less time than loading machine code."""
 
-ENGINES = ("fastest", "process", "compiled")
+ENGINES = ("auto", "process", "compiled")
 
 
 def simulate_learned(
-    scenario: Scenario, scheduler: LearnedPlacement, engine: str = "fastest"
+    scenario: Scenario, scheduler: LearnedPlacement, engine: str = "auto"
 ) -> SimulationResult:
     """Simulate task instances that a trained scheduler places on machines.
 
     Args:
         scenario: scenario with allocation ``instances``; backfill and placement are ignored.
         scheduler: trained scheduler.
-        engine: ``process``, ``compiled``, or ``fastest``, which takes ``compiled`` for many
+        engine: ``process``, ``compiled``, or ``auto``, which takes ``compiled`` for many
             instances where there is a compiler.
 
     Raises:
@@ -53,7 +53,7 @@ def simulate_learned(
         ScenarioError: a task that cannot be placed.
     """
     is_large = tasks_of(scenario).n_instances > MOST_INTERPRETED
-    if engine == "fastest":
+    if engine == "auto":
         engine = "compiled" if is_large and jit.unavailable() is None else "process"
     if engine == "process":
         mine = LearnedPlacement(scheduler.brain, scheduler.record)  # for this thread

@@ -57,6 +57,10 @@ class TrainingRecord:
         settings: other settings by name.
         trained_on: name of the workload.
         curve: checks during the training, oldest first.
+        best_rule: order, rule of who is next and placement of the heuristic that is best on the
+            jobs held back, chosen in hindsight; empty if none was compared.
+        best_rule_ratio: its objective there, as `CurvePoint.ratio`.
+        bound_ratio: value that no schedule can go below there, likewise; None if there is none.
     """
 
     objective: str
@@ -66,6 +70,9 @@ class TrainingRecord:
     settings: dict[str, float] = field(default_factory=dict)
     trained_on: str = ""
     curve: tuple[CurvePoint, ...] = ()
+    best_rule: str = ""
+    best_rule_ratio: float | None = None
+    bound_ratio: float | None = None
 
 
 class LearnedPlacement:
