@@ -89,13 +89,12 @@ def with_network(fleet: Fleet, scheduler: LearnedPlacement, scenario: Scenario) 
         (brain.mean, brain.deviation, *brain.weights),
     )  # fmt: skip
     n_tasks, n_machines = tasks.n_tasks, len(capacity)
-    return fleet._replace(
-        gauges=fleet.gauges._replace(
-            options=packed(tables),
-            cached_scores=np.zeros(n_tasks + sum(sizes)),
-            kept_at=np.zeros(2 * (n_tasks + n_machines), dtype=np.int64),
-        )
-    )
+    columns: dict[str, Any] = {
+        "options": packed(tables),
+        "cached_scores": np.zeros(n_tasks + sum(sizes)),
+        "kept_at": np.zeros(2 * (n_tasks + n_machines), dtype=np.int64),
+    }
+    return fleet._replace(gauges=fleet.gauges._replace(**columns))
 
 
 def _graph_columns(tasks: Tasks, scenario: Scenario, most: Any, scale_s: float) -> tuple[Any, Any]:
