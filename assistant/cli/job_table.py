@@ -540,9 +540,11 @@ def place(
     if trained is None:
         result = simulate(scenario, engine=engine)
     else:
-        from sim.placement import LearnedPlacement, simulate_learned
+        from sim.placement import ENGINES, LearnedPlacement, simulate_learned
 
-        result = simulate_learned(scenario, LearnedPlacement.load(trained), engine)
+        result = simulate_learned(
+            scenario, LearnedPlacement.load(trained), compiled=ENGINES[engine]
+        )
     metrics = summarise_instances(scenario, result)
     if as_json:
         how = {"engine": result.engine, "note": result.note}

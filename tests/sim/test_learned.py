@@ -119,9 +119,9 @@ def test_machine_code_decides_as_python(kind: str) -> None:
         drawn = scenario_of_instances(seed)
         one = replace(drawn, options=dict(drawn.options) | {"all_or_nothing": 0})
         outcomes = []
-        for engine in ("process", "compiled"):
+        for compiled in (False, True):
             try:
-                outcomes.append(simulate_learned(one, scheduler(kind, seed), engine))
+                outcomes.append(simulate_learned(one, scheduler(kind, seed), compiled=compiled))
             except ScenarioError:
                 outcomes.append(None)
         python, machine_code = outcomes
@@ -147,9 +147,7 @@ def test_equal_machines_are_filled_in_turn_in_machine_code_too() -> None:
     cluster = ClusterSpec.of([Partition.of_machines("main", [MachineSpec("m", 3, count=3)])])
     one = Scenario(jobs, cluster, backfill="greedy", allocation="instances")
     for seed in range(8):
-        placed = [
-            simulate_learned(one, scheduler("jobs", seed), e) for e in ("process", "compiled")
-        ]
+        placed = [simulate_learned(one, scheduler("jobs", seed), compiled=c) for c in (False, True)]
         assert as_columns(placed[0]) == as_columns(placed[1]), seed
 
 

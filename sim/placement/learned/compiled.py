@@ -34,28 +34,29 @@ from sim.policies.placements import placement_named
 MOST_INTERPRETED = 1_000
 """Instances up to which a simulation in Python takes less time than loading machine code."""
 
-ENGINES = ("auto", "process", "compiled")
+ENGINES: dict[str, bool | None] = {"auto": None, "process": False, "compiled": True}
+"""Names of engines for people, and what `simulate_learned` takes for each."""
 
 
 def simulate_learned(
-    scenario: Scenario, scheduler: LearnedPlacement, engine: str = "auto"
+    scenario: Scenario, scheduler: LearnedPlacement, *, compiled: bool | None = None
 ) -> SimulationResult:
     """Simulate task instances that a trained scheduler places on machines.
 
     Args:
         scenario: scenario with allocation ``instances``; backfill and placement are ignored.
         scheduler: trained scheduler.
-        engine: ``process``, ``compiled``, or ``auto``, which takes ``compiled`` for many
-            instances where there is a compiler.
+        compiled: whether in machine code, else by the engine ``process``; None takes machine code
+            for many instances where there is a compiler.
 
     Raises:
-        EngineError: there is no compiler for ``compiled``.
+        EngineError: there is no compiler for machine code.
         ScenarioError: a task that cannot be placed.
     """
     is_large = tasks_of(scenario).n_instances > MOST_INTERPRETED
-    if engine == "auto":
-        engine = "compiled" if is_large and jit.unavailable() is None else "process"
-    if engine == "process":
+    if compiled is None:
+        compiled = is_large and jit.unavailable() is None
+    if not compiled:
         mine = LearnedPlacement(scheduler.brain, scheduler.record)  # for this thread
         return simulate_algorithm(scenario, mine).result
     checked_algorithm(scenario)

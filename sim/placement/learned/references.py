@@ -13,24 +13,22 @@ from sim.model.errors import ScenarioError
 from sim.model.scenario import Scenario
 from sim.model.tasks import longest_paths
 from sim.placement.learned.rewards import FinishedJobs, RewardGiver, reward_giver_named
-from sim.policies.backfills import rules_for
 from sim.policies.orders import ORDERS, TASK_ORDERS
 
 Floats = NDArray[np.float64]
 
-IN_TURN = "greedy"
+IN_TURN, ANEW, FOR_TIES = "greedy", ("drf", "max_weight", "least_work"), ("fcfs", "upward_rank")
 PLACEMENTS = ("first_fit", "best_fit")
 
 
 def heuristics() -> tuple[tuple[str, str, str], ...]:
     """Return the orders, rules of who is next, and placements that a training is compared with.
 
-    These are every order of jobs and of tasks, and every rule that asks anew who is next, each with
-    first fit and with best fit.
+    These are every order of jobs and of tasks, and every rule that asks anew who is next (with two
+    orders for ties), each with first fit and with best fit.
     """
     turns = [(order.name, IN_TURN) for order in (*ORDERS, *TASK_ORDERS)]
-    anew = [rule.name for rule in rules_for("instances") if rule.name not in ("none", IN_TURN)]
-    turns += [("fcfs", rule) for rule in anew]
+    turns += [(order, rule) for rule in ANEW for order in FOR_TIES]
     return tuple((*turn, placement) for turn in turns for placement in PLACEMENTS)
 
 
