@@ -80,7 +80,7 @@ def learning_curve(curve: TrainingCurve) -> Spec:
                 "mark": {"type": "line", "strokeWidth": 2, "point": {"size": 30}},
                 "encoding": {
                     "x": {"field": "iteration", "type": "quantitative", "title": "iteration",
-                          "axis": {"grid": False}},
+                          "axis": {"grid": False, "tickMinStep": 1, "tickCount": 10}},
                     "y": {"field": "ratio", **y}, "color": colour,
                     "tooltip": [{"field": "iteration"}, {"field": "ratio", "format": ".3f"}],
                 },
