@@ -137,15 +137,33 @@ def test_machine_code_decides_as_python(kind: str) -> None:
     assert n_ran > 5
 
 
+@pytest.mark.parametrize("kind", ["graph", "jobs"])
+def test_machine_code_sees_deep_graphs_as_python(kind: str) -> None:
+    """Ten jobs of six tasks for one core: nothing but the scores decides their order."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        parents = [
+            [6 * job + p for p in range(i) if rng.random() < 0.5]
+            for job in range(10) for i in range(6)
+        ]  # fmt: skip
+        tasks = Tasks.from_arrays(
+            job=np.repeat(np.arange(10), 6), runtime_s=rng.integers(1, 9, 60).astype(float),
+            mcpu=[1000] * 60, parents=parents,
+        )  # fmt: skip
+        one = scenario(tasks, MachineSpec("m", 1))
+        python, machine_code = (
+            simulate_learned(one, scheduler(kind, seed), compiled=c) for c in (False, True)
+        )
+        assert as_columns(python) == as_columns(machine_code), seed
+
+
 def test_equal_machines_are_filled_in_turn_in_machine_code_too() -> None:
     """Ties, machines that stop being equal, and several of each job in one decision."""
     tasks = Tasks.from_arrays(
         job=[0] * 3 + [1] * 3, runtime_s=[5.0, 5.0, 2.0] * 2, mcpu=[1000, 2000, 1000] * 2,
         instances=[4, 1, 3] * 2,
     )  # fmt: skip
-    jobs = Workload.from_arrays(submit_s=[0, 1], runtime_s=[5, 5], procs=[1, 1], tasks=tasks)
-    cluster = ClusterSpec.of([Partition.of_machines("main", [MachineSpec("m", 3, count=3)])])
-    one = Scenario(jobs, cluster, backfill="greedy", allocation="instances")
+    one = scenario(tasks, MachineSpec("m", 3, count=3), submit_s=[0.0, 1.0])
     for seed in range(8):
         placed = [simulate_learned(one, scheduler("jobs", seed), compiled=c) for c in (False, True)]
         assert as_columns(placed[0]) == as_columns(placed[1]), seed
