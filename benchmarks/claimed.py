@@ -301,6 +301,8 @@ CLAIMS: tuple[Claim, ...] = (
     Table(CLOUDS, "| bin of the lifetime, networks", NETWORKS),
     Table(CLOUDS, "| cores in use, networks", NETWORKS),
     Table(CLOUDS, "| first failure, networks", NETWORKS),
+    Table(CLOUDS, "| expected over observed ends, networks", NETWORKS),
+    Table(CLOUDS, "| alive after, networks", NETWORKS),
     Sentence(CLOUDS, r"drawn at least ([\d,]+) tokens .*? together at least ([\d,]+) tokens",
              NETWORKS,
              named(*(f"speed, 2 layers of 200 units, {how} (tokens per CPU s)"

@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.cloud import _fitted, _head, _windows, demand_of
 from benchmarks.cloud_packing import _cells, _packed, _told
 from benchmarks.harness import Record, guarded, parser, table
-from sim.generators.cloud.flavour_models import fit_mix
-from sim.generators.cloud.flavours import fit_flavours, recency, tokens_of
+from sim.generators.cloud.flavour_models import fit_mix, split_validation
+from sim.generators.cloud.flavours import fit_flavours, hours_of, recency, tokens_of
 from sim.generators.cloud.lifetimes import fit_lifetimes, fit_trees
 from sim.generators.cloud.lstm import (
     NO_SCORE,
@@ -58,6 +58,11 @@ N_WINDOWS, N_TUPLES, N_PACKED_WINDOWS = 20, 500, 10
 PAPER_FLAVOURS = "0.65 / 25.7 %"
 PAPER_LIFETIMES = ".127 / 27.8 %"
 PAPER_DEMAND, PAPER_PACKING = "83 %", "95.4 / 53.5"
+ENDS = {"to 30 min": (0, 6), "to 4 h": (6, 15), "to 24 h": (15, 35), "longer": (35, 47)}
+SURVIVED = {1: 11, 4: 14}
+"""Bins of lifetimes by what they end at: half an hour, hours."""
+
+N_DRIFT = 60_000
 SPEEDS = {"one trace": (1, 3000), "256 traces": (256, 128_000)}
 """Sequences that advance together, and tokens of all of them."""
 
@@ -83,6 +88,7 @@ def main() -> None:
     model = _trained(record, chosen, train, dev)
     _flavours(record, model, train, dev, test)
     _lifetimes(record, model, dev, test)
+    _drift(record, model, dev, test)
     _demand(record, model, chosen.windows, (train, dev, test))
     _packing(record, model, chosen.quick, (train, dev, test))
     _speed(record, model)
@@ -208,6 +214,77 @@ def _lifetimes(record: Record, model: Model, dev: CloudTrace, test: CloudTrace) 
          "error as the authors count it", "paper, BCE / error"],
         rows,
     )  # fmt: skip
+
+
+def _drift(record: Record, model: Model, dev: CloudTrace, test: CloudTrace) -> None:
+    """Compare ends that the lifetime network expects with those observed, and what it draws.
+
+    Expected ends are sums of hazards, given the real history, over the bins that jobs were seen in.
+    """
+    network = model_parts_of(model).lifetimes
+    assert isinstance(network, LstmLifetimes)
+    parted = split_validation(dev)
+    assert parted is not None, "the development window has periods to hold out"
+    held = parted[1]
+    rows = []
+    for name, trace in {"held out of dev": held, "test": _first_jobs(test, N_DRIFT)}.items():
+        told = record.step(f"ends of lifetimes, {name}", lambda t=trace: _ends(network, t))  # type: ignore[misc]
+        rows += [
+            [name, which, *(f"{told[f'{which}, {band}']:.2f}" for band in ENDS)]
+            for which in ("first", "later")
+        ]
+    table(["expected over observed ends, networks", "job of its batch", *ENDS], rows)
+    rows = []
+    told = record.step("survival of lifetimes", lambda: _survival_drawn(network, held))
+    for name in ("Kaplan and Meier", "real history", "own history"):
+        rows.append([name, *(f"{told[f'{name}, {hours} h']:.3f}" for hours in SURVIVED)])
+        record.figure(f"survival, {name}, 1 h", told[f"{name}, 1 h"])
+    table(["alive after, networks", *(f"{hours} h" for hours in SURVIVED)], rows)
+
+
+def _first_jobs(trace: CloudTrace, n: int) -> CloudTrace:
+    """Return the periods of a trace with about its first `n` jobs."""
+    last = trace.period[min(n, trace.n_jobs) - 1]
+    return _head(trace, int(last - trace.first_period) + 1)
+
+
+def _at_risk(trace: CloudTrace) -> tuple[Any, Any]:
+    """Return in which bins jobs were seen, and in which they ended: bool [n_jobs, n_bins]."""
+    bins, lifetime = np.arange(trace.bins.n), trace.lifetime[:, None]
+    ended = (bins == lifetime) & (trace.censored == 0)[:, None]
+    return (bins < lifetime) | ended, ended
+
+
+def _ends(network: LstmLifetimes, trace: CloudTrace) -> dict[str, float]:
+    hazard, _ = network.hazards(trace)
+    at_risk, ended = _at_risk(trace)
+    first, found = trace.first_in_batch, {}
+    for which, rows in (("first", first), ("later", ~first)):
+        for band, (low, high) in ENDS.items():
+            expected = float((hazard * at_risk)[rows, low:high].sum())
+            found[f"{which}, {band}"] = expected / max(int(ended[rows, low:high].sum()), 1)
+    return found
+
+
+def _survival_drawn(network: LstmLifetimes, trace: CloudTrace) -> dict[str, float]:
+    at_risk, ended = _at_risk(trace)
+    n_at_risk = np.maximum(at_risk.sum(axis=0), 1)
+    hazard, _ = network.hazards(trace)
+    hour = hours_of(trace.period[trace.first_in_batch], trace.period_s)
+    drawn = network.draw(
+        trace.flavour, trace.batch - trace.batch[0], len(trace.flavours),
+        np.random.default_rng(SEED), None, hour,
+    )  # fmt: skip
+    shares = np.bincount(drawn, minlength=trace.bins.n) / len(drawn)
+    alive = {
+        "Kaplan and Meier": np.cumprod(1.0 - ended.sum(axis=0) / n_at_risk),
+        "real history": np.cumprod(1.0 - hazard, axis=1).mean(axis=0),
+        "own history": 1.0 - np.cumsum(shares),
+    }
+    return {
+        f"{name}, {hours} h": float(of[bin_])
+        for name, of in alive.items() for hours, bin_ in SURVIVED.items()
+    }  # fmt: skip
 
 
 Windows = tuple[CloudTrace, CloudTrace, CloudTrace]

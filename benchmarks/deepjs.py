@@ -11,7 +11,8 @@ bar is a little higher than any one rule could promise.
 
 ``--part law`` lets the same schedulers place jobs of other laws: deeper and wider graphs with more
 varied run times, and (with ``--data``) jobs of CloudSimPy's file, on other machines. ``--part
-features`` trains for completion with each set of features. ``--save DIR`` keeps the schedulers;
+features`` trains for completion with each set of features, and ``--part speed`` times a network in
+Python and in machine code. ``--save DIR`` keeps the schedulers;
 those found there are not trained again.
 """
 
@@ -47,7 +48,11 @@ from sim.placement import (
     learn,
     part_of,
     simulate_algorithm,
+    simulate_learned,
 )
+from sim.placement.learned.brain import Brain
+from sim.placement.learned.scheduler import TrainingRecord
+from sim.placement.learned.training import HIDDEN
 
 GIB = 2**30
 N_JOBS, EPISODE, N_TEST = 1000, 10, 100
@@ -61,6 +66,9 @@ OBJECTIVES = {giver.name: giver for giver in REWARD_GIVERS}
 IN_TURN, FIRST_FIT = "greedy", "fcfs, greedy, first_fit"
 PASSED = ("fcfs", "upward_rank")
 """Orders that break ties of the rules which ask anew who is next."""
+
+SPEED_JOBS, MOST_IN_PYTHON = (100, 300, 1000), 300
+"""Jobs of timed simulations; more than the last number take too long in Python."""
 
 FOR_GPUS = ("gpu_packing", "gpu_clustering", "fgd")
 """Rules that are first fit where nobody asks for a GPU."""
@@ -176,7 +184,7 @@ def compared(
 
     def every() -> dict[str, Any]:
         rules = heuristics(told.quick) | {
-            f"trained for {name}": lambda one, it=it: simulate_algorithm(one, it).result
+            f"trained for {name}": lambda one, it=it: simulate_learned(one, it)
             for name, it in schedulers.items()
         }  # fmt: skip
         found: dict[str, Any] = {}
@@ -255,8 +263,7 @@ def features(record: Record, told: Namespace) -> None:
             for draw in draws:
                 usual = [measured([one], heuristics(True)[FIRST_FIT]) for one in draw]
                 mine = [
-                    measured([one], lambda one: simulate_algorithm(one, scheduler).result)
-                    for one in draw
+                    measured([one], lambda one: simulate_learned(one, scheduler)) for one in draw
                 ]
                 pairs = zip(mine, usual, strict=True)
                 ratios = [m["completion"][0] / u["completion"][0] for m, u in pairs if m and u]
@@ -271,8 +278,44 @@ def features(record: Record, told: Namespace) -> None:
     table(["features", "number", "completion over first fit"], rows)
 
 
+def speed(record: Record, told: Namespace) -> None:
+    """Compare the CPU time of a network in Python and in machine code on overloaded machines."""
+    rng = np.random.default_rng(0)
+    brain = Brain.untrained(len(FEATURES["jobs"]), HIDDEN, rng)
+    scheduler = LearnedPlacement(brain, TrainingRecord("completion", "jobs", 100.0, 0))
+    every = placed(jobs_of(1, max(SPEED_JOBS), LAW))
+    simulate_learned(part_of(every, 0, EPISODE), scheduler, compiled=True)  # compiles it
+    rows = []
+    for n_jobs in (EPISODE,) if told.quick else SPEED_JOBS:
+        one = part_of(every, 0, n_jobs)
+
+        def timed(one: Scenario = one, n_jobs: int = n_jobs) -> dict[str, Any]:
+            found: dict[str, Any] = {"instances": instances_of(one)}
+            for engine in ("compiled", "process") if n_jobs <= MOST_IN_PYTHON else ("compiled",):
+                began = time.process_time()
+                ends_s = simulate_learned(one, scheduler, compiled=engine == "compiled").end_s
+                found[engine] = time.process_time() - began
+                found[f"{engine}, makespan"] = float(np.nanmax(ends_s))
+            return found
+
+        found = record.step(f"speed of {n_jobs} jobs", timed)
+        python_s = found.get("process")
+        record.figure(f"speed_{n_jobs}_compiled_cpu_s", found["compiled"])
+        rows.append(
+            [f"{n_jobs:,}", f"{found['instances']:,}", f"{found['compiled']:.2f}",
+             "" if python_s is None else f"{python_s:.2f}"]
+        )  # fmt: skip
+    table(["jobs at once", "instances", "machine code, CPU s", "Python, CPU s"], rows)
+
+
+def instances_of(scenario: Scenario) -> int:
+    """Return the number of task instances of a scenario."""
+    tasks = scenario.workload.tasks
+    return 0 if tasks is None else tasks.n_instances
+
+
 PARTS: dict[str, Callable[[Record, Namespace], None]] = {
-    "held": held_back, "law": law, "features": features,
+    "held": held_back, "law": law, "features": features, "speed": speed,
 }  # fmt: skip
 
 

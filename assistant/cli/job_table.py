@@ -529,7 +529,7 @@ def place(
 
     Args:
         scenario: jobs on machines; its placement is ignored by a trained scheduler.
-        engine: name of the engine; a trained scheduler has its own.
+        engine: name of the engine.
         per_job: file of a table of jobs.
         trained: file of a trained scheduler.
         as_json: print one JSON object.
@@ -540,9 +540,11 @@ def place(
     if trained is None:
         result = simulate(scenario, engine=engine)
     else:
-        from sim.placement import LearnedPlacement, simulate_algorithm
+        from sim.placement import ENGINES, LearnedPlacement, simulate_learned
 
-        result = simulate_algorithm(scenario, LearnedPlacement.load(trained)).result
+        result = simulate_learned(
+            scenario, LearnedPlacement.load(trained), compiled=ENGINES[engine]
+        )
     metrics = summarise_instances(scenario, result)
     if as_json:
         how = {"engine": result.engine, "note": result.note}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST
+from assistant.applications.extensions.placement import TRAINED
 from assistant.applications.scheduling_futures import FUTURES_DIGEST
 from assistant.config.sweep_file import (
     FILES_NAMED,
@@ -40,6 +41,7 @@ from strategies.space.parameter import float_of, parse_number
 
 if TYPE_CHECKING:
     from assistant.analysis.experiment_state import ExperimentState
+    from assistant.presentation.charts.training import TrainingCurve
     from assistant.presentation.report.data import GroupWaits
     from assistant.presentation.report.forms import ReportContent
 
@@ -328,8 +330,23 @@ def report_content(
     from assistant.presentation.report.forms import ReportContent
 
     groups = group_waits(experiment, application)
-    data = collect(experiment, events, state=state, groups=groups)
+    trained = trainings(experiment, application)
+    data = collect(experiment, events, state=state, groups=groups, trained=trained)
     return ReportContent(data, experiment, events, stored_sweep_file(experiment.opened))
+
+
+def trainings(
+    experiment: Experiment, application: Callable[[], Application] | None = None
+) -> tuple[TrainingCurve, ...]:
+    """Return the trainings of the schedulers of an experiment; none if their files are gone."""
+    if not any(fact.label == TRAINED for fact in experiment.opened.facts):
+        return ()
+    from assistant.simtools.application_views import training_curves
+
+    try:
+        return training_curves(rebuild(experiment.opened) if application is None else application())
+    except (AssistantError, SimError, StrategyError):
+        return ()  # a report does without, as it is a table of what was measured
 
 
 def group_waits(

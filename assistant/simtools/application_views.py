@@ -1,7 +1,8 @@
-"""Drawings of one run of an example application: a fleet of machines, a maze, or a flood."""
+"""Drawings of an example application: a fleet of machines and its training, a maze, or a flood."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from assistant.presentation.charts.testbeds import (
     Segment,
     SensorSeries,
 )
+from assistant.presentation.charts.training import TrainingCurve
 from sim.api import Scenario, SimulationResult
 from sim.metrics import fragmentation
 from sim.testbeds.flood import STEP_S, STEPS_PER_SAMPLE, soil_parameters
@@ -28,10 +30,30 @@ from sim.testbeds.maze import MazePlan as Plan
 from sim.testbeds.maze import measures as measures_of
 from strategies import Level
 
+if TYPE_CHECKING:
+    from sim.placement import TrainingRecord
+
 Floats = NDArray[np.float64]
 
 
 N_STEPS = 96
+
+
+def training_curve(name: str, record: "TrainingRecord") -> TrainingCurve:
+    """Return the drawing of the training of a scheduler."""
+    best = None if record.best_rule_ratio is None else (record.best_rule, record.best_rule_ratio)
+    points = tuple((point.iteration, point.ratio) for point in record.curve)
+    return TrainingCurve(name, record.objective, points, best, record.bound_ratio)
+
+
+def training_curves(application: object) -> tuple[TrainingCurve, ...]:
+    """Return the drawings of the trainings of an application's schedulers that know theirs."""
+    learned = application.learned if isinstance(application, FleetPlacement) else {}
+    return tuple(
+        training_curve(name, scheduler.record)
+        for name, scheduler in learned.items()
+        if scheduler.record.curve
+    )
 
 
 def fleet_drawing(

@@ -41,6 +41,7 @@ SUBJECTS = {
     "workload": "Workloads",
     "capacity": "Generated workloads and servers",
     "ai_platform": "The AI platform",
+    "training": "Trained schedulers",
     "testbeds": "Testbeds",
 }
 INTRODUCTION = (

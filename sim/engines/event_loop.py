@@ -558,11 +558,15 @@ def compiled_placement(rule: PlacementRule) -> Any:
     return jit.compiled(rule.choose, _fleet_example()[0], 0, 0, returns=0)
 
 
-@cache
 def compiled_fleet_decision(backfill: Backfill) -> Any:
     """Return the compiled function by which a backfilling rule places instances."""
+    return compiled_fleet_text(decision_of(backfill, "instances"))
+
+
+@cache
+def compiled_fleet_text(text: Callable[..., int]) -> Any:
+    """Return the compiled function of a decision that places instances, (fleet, choose, now_s)."""
     fleet, choose = _fleet_example()[0], jit.first_class(compiled_placement(PLACEMENTS[0]))
-    text = decision_of(backfill, "instances")
     jit.compiled(begin, fleet, 0, 0.0)
     return jit.compiled(text, fleet, choose, 0.0, returns=0)
 

@@ -490,11 +490,19 @@ def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
         need.start = NONE
         return False
     need.start = fleet.cursor[FROM]
+    place_on(fleet, task, machine, now_s)
+    return True
+
+
+@kernel
+def place_on(fleet: Fleet, task: int, machine: int, now_s: float) -> None:
+    """Place the next instance of a task on a machine with room."""
+    task_row = fleet.tasks[task]
     instance = task_row.placed
     take(fleet, task_row.need, machine, instance)
     fleet.start_s[instance] = now_s
     task_row.placed += 1
-    need.n_unplaced -= 1
+    fleet.needs[task_row.need].n_unplaced -= 1
     if task_row.is_gang == 0:
         begin(fleet, instance, now_s)
     else:
@@ -502,7 +510,6 @@ def place_one(fleet: Fleet, choose: Any, task: int, now_s: float) -> bool:
         gang.n_unplaced -= 1
         if gang.n_unplaced == 0:
             _begin_gang(fleet, task_row.job, now_s)
-    return True
 
 
 @kernel

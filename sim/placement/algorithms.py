@@ -272,14 +272,14 @@ def simulate_algorithm(
         ScenarioError: a task that cannot be placed, an answer that cannot be carried out, or tasks
             that the algorithm leaves waiting for ever.
     """
-    _check(scenario, tick_s, monitor)
+    checked_algorithm(scenario, tick_s, monitor)
     fleet_arrays, table = make_fleet(scenario)
     fleet, table = interpretable(fleet_arrays), interpretable(table)
     state = LiveState(scenario, fleet)
     choose = getattr(algorithm, "algorithm", algorithm)
     kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
-    name = f"{kind.__module__}.{kind.__qualname__}"
     if not callable(choose):
+        name = f"{kind.__module__}.{kind.__qualname__}"
         raise ScenarioError(f"{name} cannot be called; give it a method algorithm(cluster, clock).")
     decider = _AlgorithmDecider(state, choose, kind.__name__)
     watcher = None if monitor is None else _MonitorRecorder(monitor, decider.cluster, state)
@@ -320,11 +320,14 @@ def simulate_algorithm(
     stuck = state.never_placed()
     if stuck:
         raise ScenarioError(_why_stuck(state, stuck, kind.__name__, tick_s))
-    result = _named(instances_result(scenario, fleet, table, "process"), name, tick_s)
+    result = named_result(instances_result(scenario, fleet, table, "process"), kind, tick_s)
     return AlgorithmRun(result, None if watcher is None else watcher.series(), decider.n_asked)
 
 
-def _check(scenario: Scenario, tick_s: float | None, monitor: Monitor | None) -> None:
+def checked_algorithm(
+    scenario: Scenario, tick_s: float | None = None, monitor: Monitor | None = None
+) -> None:
+    """Raise ScenarioError for intervals or options under which no object can place instances."""
     ticks = [("tick_s", tick_s)]
     if monitor is not None:
         ticks.append(("the monitor's tick_s", monitor.tick_s))
@@ -341,7 +344,11 @@ def _check(scenario: Scenario, tick_s: float | None, monitor: Monitor | None) ->
         )
 
 
-def _named(result: SimulationResult, name: str, tick_s: float | None) -> SimulationResult:
+def named_result(
+    result: SimulationResult, kind: Any, tick_s: float | None = None
+) -> SimulationResult:
+    """Return a result with the digest of its scenario and of the kind of algorithm object."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
     identity = f"{result.scenario_digest} {name} {tick_s!r}"
     return replace(result, scenario_digest=hashlib.sha256(identity.encode()).hexdigest())
 

@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from assistant.cli.commands import learn as command
+from assistant.config.snapshot import config_snapshot, open_sweep, report_content, trainings
 from assistant.config.sweep_file import build_sweep, check_settings, parse_settings
 from assistant.core.errors import ApplicationError, SettingsError
+from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.forms import write_form
+from assistant.presentation.report.html import render_html
+from assistant.store.event_store import MemoryStore
+from assistant.ui.pages import report as report_page
+from assistant.ui.pages import run as run_page
 from sim.api import SimError, Tasks, Workload, write_workload
 from sim.placement import LearnedPlacement
+from tests.ui.stage import staged
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -44,10 +52,14 @@ def test_a_scheduler_is_trained_and_simulated(cli: Cli) -> None:
     assert code == 0, err
     assert "a.npz: a scheduler for completion, seed 5" in out
     assert "completion 25 s, 0.455 of first fit" in out
+    assert "in hindsight: sjf, greedy, first_fit, 0.455 of first fit" in out
+    assert "no schedule there goes below 0.455 of first fit" in out
     assert len(re.findall(r"^ +\d+ [01]\.\d{3} #+$", out, re.M)) == 3
     assert re.search(r"iteration 6 of 6, .* 0\.455 of first fit, about 0\.0 min left", err)
     assert "seed 5" in err
-    assert "</svg>" in Path("curve.svg").read_text()
+    drawn = Path("curve.svg").read_text()
+    assert "best heuristic: sjf, greedy, first_fit" in drawn
+    assert "no schedule below" in drawn
     assert not Path("a.checkpoint.npz").exists()
     place = ("simulate", "jobs.tasks.csv", "--machines", "machines.csv", "--json")
     responses = []
@@ -97,7 +109,7 @@ def test_after_an_interruption_the_same_command_goes_on(
         (("--placement", "none.npz"), "there is no file 'none.npz'"),
         (("--placement", "jobs.npz"), "jobs.npz: this is not a trained scheduler"),
         (("--placement", "jobs.npz", "--backfill", "greedy"), "--backfill has no effect"),
-        (("--placement", "jobs.npz", "--engine", "compiled"), "by the engine process"),
+        (("--placement", "jobs.npz", "--engine", "interpreted"), "by the engines auto, process"),
     ],
 )
 def test_what_is_refused(cli: Cli, arguments: tuple[str, ...], sentence: str) -> None:
@@ -139,6 +151,32 @@ def test_a_trained_scheduler_is_a_level_of_placement(cli: Cli) -> None:
     assert (rule, trained) == (55.0, 25.0)
     (fact,) = (fact.text for fact in application.facts if fact.label == "Trained scheduler")
     assert fact.startswith("trained: for completion, on jobs")
+
+
+def test_report_run_and_markdown_show_the_training(cli: Cli) -> None:
+    assert cli(*LEARN)[0] == 0
+    tables = parse_settings(SWEEP, "the file", Path.cwd(), "s")
+    built = build_sweep(check_settings(tables, "the file"))
+    session = open_sweep(built, MemoryStore(), "x", config_snapshot(tables, ()))
+    session.submit_baseline()
+    session.include({"placement": "trained", "backfill": "greedy"})
+    session.run_queued(SerialExecutor(built.application))
+    sentence = (
+        "Trained scheduler trained, best after iteration 5: completion on held-back jobs is 0.4545 "
+        "of that of first fit; the best heuristic in hindsight (sjf, greedy, first_fit) reaches "
+        "0.4545, and no schedule goes below 0.4545."
+    )
+    content = report_content(session.experiment, session.events())
+    assert sentence in render_html(content.data)
+    path = write_form(content, Path("report.md"))
+    assert sentence in path.read_text()
+    assert "no schedule below" in Path("report-charts/training-of-trained.svg").read_text()
+    for page in (staged(report_page.page, session), staged(run_page.page, session)):
+        assert not page.exception
+        captions = [caption.value for caption in page.caption]
+        assert sum("Trained scheduler trained" in text for text in captions) == 1
+    Path("a.npz").unlink()
+    assert trainings(session.experiment) == ()
 
 
 def test_sweeps_refuse_gangs_and_names_of_rules(cli: Cli) -> None:

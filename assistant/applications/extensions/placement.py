@@ -167,6 +167,9 @@ def with_tasks(workload: Workload) -> Workload:
     )
 
 
+TRAINED = "Trained scheduler"
+"""Label of the fact on each trained scheduler."""
+
 COUNT = "_machines"  # Suffix of the parameter with the number of machines of a kind
 
 POLICIES = ("placement", "order", "backfill")
@@ -428,7 +431,7 @@ class FleetPlacement(BatchApplication):
             ),
             *(
                 Fact(
-                    "Trained scheduler",
+                    TRAINED,
                     f"{name}: for {it.record.objective}, on {it.record.trained_on}, digest "
                     f"{it.digest[:16]}",
                 )
@@ -476,10 +479,9 @@ class FleetPlacement(BatchApplication):
         try:
             if scheduler is None:
                 return simulate(self.scenario(values, number))
-            from sim.placement import LearnedPlacement, simulate_algorithm
+            from sim.placement import simulate_learned
 
-            mine = LearnedPlacement(scheduler.brain, scheduler.record)  # for this thread
-            return simulate_algorithm(self.scenario(values, number), mine).result
+            return simulate_learned(self.scenario(values, number), scheduler)
         except SimError as error:
             raise RunError(str(error)) from error
 

@@ -11,9 +11,10 @@ from assistant.cli.commands.workload import First, Log, load_log
 from assistant.cli.console import EXIT_INTERRUPTED, OUT, Json, print_json, progress_spinner, say
 from assistant.cli.job_table import check_writable, cluster_of
 from assistant.core.errors import SettingsError
-from assistant.presentation.charts.testbeds import learning_curve
+from assistant.presentation.charts.training import learning_curve
 from assistant.presentation.report.html import check_picture, write_picture
 from assistant.presentation.text.number_format import number, quantity
+from assistant.simtools.application_views import training_curve
 from sim.api import Scenario, UnknownNameError, known_names
 from sim.placement import (
     FEATURES,
@@ -129,8 +130,8 @@ def learn(
     scheduler.save(to)
     checkpoint.unlink(missing_ok=True)
     if picture is not None:
-        points = [(point.iteration, point.ratio) for point in scheduler.record.curve]
-        write_picture(learning_curve(points, objective), picture, "Training curve")
+        drawn = learning_curve(training_curve(to.stem, scheduler.record))
+        write_picture(drawn, picture, "Training curve")
     if as_json:
         print_json({"file": str(to), "digest": scheduler.digest, **asdict(scheduler.record)})
     else:
@@ -157,6 +158,14 @@ def _print_training(scheduler: LearnedPlacement, to: Path, log: Path, machines: 
         f"{best.ratio:.3f} of first fit",
         soft_wrap=True,
     )
+    if record.best_rule_ratio is not None:
+        OUT.print(
+            f"  best of the heuristics there, in hindsight: {record.best_rule}, "
+            f"{record.best_rule_ratio:.3f} of first fit",
+            soft_wrap=True,
+        )
+    if record.bound_ratio is not None:
+        OUT.print(f"  no schedule there goes below {record.bound_ratio:.3f} of first fit")
     OUT.print("  training curve, of first fit (lower is better):")
     for line in _curve_lines([(point.iteration, point.ratio) for point in record.curve]):
         OUT.print(f"    {line}", soft_wrap=True)

@@ -401,9 +401,12 @@ def _only_for_rules(engine: str, backfill: str | None) -> None:
             "a trained scheduler chooses among all ready tasks, so --backfill has no effect; leave "
             "it out"
         )
-    if engine not in WATCHING_ENGINES:
+    from sim.placement import ENGINES
+
+    if engine not in ENGINES:
         raise SettingsError(
-            f"a trained scheduler is simulated by the engine process; leave out --engine {engine}"
+            f"a trained scheduler is simulated by the engines {', '.join(ENGINES)}; leave out "
+            f"--engine {engine}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Charts of one run of a testbed: a maze with the path of its runner, a flood, or a training.
+"""Charts of one run of a testbed: a maze with the path of its runner, or a flood.
 
 Rows and columns count from the upper left.
 """
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.axes import value_axis
 from assistant.presentation.charts.palette import ACCENT, INK, MUTED, SERIES, TEXT, WARN
 from assistant.presentation.charts.vega_lite import HEAD, Spec, nominal
 
@@ -410,20 +409,3 @@ def _hydrograph(drawing: FloodDrawing, number: int) -> Spec:
             },
         ],
     }
-
-
-def learning_curve(points: Sequence[tuple[int, float]], objective: str) -> Spec:
-    """Draw the training of a scheduler; points are iterations and objectives over first fit."""
-    values = [ratio for _, ratio in points]
-    title = f"{objective} on held-back jobs, of first fit"
-    return {
-        **HEAD, "width": 640, "height": 240,
-        "data": {"values": [{"iteration": at, "ratio": ratio} for at, ratio in points]},
-        "mark": {"type": "line", "color": ACCENT, "strokeWidth": 2,
-                 "point": {"size": 30, "color": ACCENT}},
-        "encoding": {
-            "x": {"field": "iteration", "type": "quantitative", "title": "iteration"},
-            "y": {"field": "ratio", **value_axis(values, title)},
-            "tooltip": [{"field": "iteration"}, {"field": "ratio", "format": ".3f"}],
-        },
-    }  # fmt: skip

@@ -9,6 +9,7 @@ from assistant.core.events import Event, Fact
 from assistant.core.experiment import Experiment, once_per_result, once_per_state
 from assistant.core.objective import Measure
 from assistant.core.run import ConfigurationSummary, Run, RunState
+from assistant.presentation.charts.training import TrainingCurve
 from assistant.presentation.charts.vega_lite import RunPoint, TradePoint
 from assistant.presentation.tables.effects import (
     EffectsSection,
@@ -153,6 +154,7 @@ class ReportData(ReportSummary):
     finished: str | None
     classes: tuple[MeasureRow, ...]
     groups: GroupWaits
+    trained: tuple[TrainingCurve, ...]
     cautions: tuple[str, ...]
     state: ExperimentState
     points: tuple[RunPoint, ...]
@@ -202,6 +204,7 @@ def collect(
     now_s: float | None = None,
     state: ExperimentState | None = None,
     groups: GroupWaits = NO_GROUPS,
+    trained: tuple[TrainingCurve, ...] = (),
 ) -> ReportData:
     """Collect the content of a report on an experiment, with None for unknown values.
 
@@ -211,6 +214,7 @@ def collect(
         now_s: time of the forecast, in seconds since 1970-01-01 UTC; end of the last run if None.
         state: state of the experiment; None derives it as if nobody executed its runs.
         groups: waits by group of jobs, which only a simulation of the log can tell.
+        trained: trainings of the schedulers among the levels.
     """
     opened, summary = experiment.opened, summarise(experiment)
     baseline = _summary(experiment, experiment.baseline)
@@ -232,6 +236,7 @@ def collect(
         finished=experiment.finished.reason if experiment.finished else None,
         classes=class_rows(experiment),
         groups=groups,
+        trained=trained,
         cautions=_cautions(summary),
         state=state,
         points=run_points(experiment),

@@ -30,6 +30,7 @@ from assistant.core.files import write_atomically
 from assistant.core.version import version
 from assistant.presentation.charts import effects as effect_charts
 from assistant.presentation.charts import vega_lite
+from assistant.presentation.charts.training import learning_curve
 from assistant.presentation.report.data import ReportData
 from assistant.presentation.report.html import (
     MAX_EFFECT_CHARTS,
@@ -195,6 +196,8 @@ def _charts(data: ReportData) -> Iterator[tuple[str, tuple[str, str]]]:
     spec = None if data.forecast is None else fan(data, data.forecast, title)
     if spec is not None:
         yield "forecast", ("Best so far and its forecast", str(svg(spec)))
+    for curve in data.trained:
+        yield f"training-of-{curve.name}", (curve.sentence, str(svg(learning_curve(curve))))
 
 
 def render_markdown(data: ReportData, pictures: Mapping[str, str]) -> str:

@@ -29,6 +29,7 @@ from assistant.presentation.charts.ai_platform import (
 )
 from assistant.presentation.charts.comparison import best_overlay, effects_beside
 from assistant.presentation.charts.forecast import ChanceMark
+from assistant.presentation.charts.training import learning_curve
 from assistant.presentation.charts.vega_lite import Spec
 from assistant.presentation.report.data import ReportData, RunRow
 from assistant.presentation.tables import effects as effects_tables
@@ -143,6 +144,7 @@ def render_html(data: ReportData) -> str:
         **_effects(data, title),
         **_forecast(data, title),
         promises=_promises(data),
+        trained=[(curve.sentence, svg(learning_curve(curve))) for curve in data.trained],
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from assistant.config.snapshot import group_waits, report_content
+from assistant.config.snapshot import group_waits, report_content, trainings
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Application
 from assistant.presentation.report.data import (
@@ -22,6 +22,7 @@ from assistant.ui import labels
 from assistant.ui.intents import Intent
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages.overview_results import front_table, runs_table
+from assistant.ui.pages.run_schedule import training_section
 from assistant.ui.state import ExperimentView, cached_application
 
 
@@ -78,6 +79,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         st.warning(escape_markdown(f"{missing[:1].upper()}{missing[1:]}."))
     _tables(data, experiment)
     _waits(experiment)
+    _trainings(experiment)
     st.subheader("Basis of this report")
     for fact in data.facts:
         st.markdown(f"**{escape_markdown(fact.label)}**: {escape_markdown(fact.text)}")
@@ -113,6 +115,12 @@ def _waits(experiment: Experiment) -> None:
         st.subheader(f"Who gains and who loses, by {table.group}")
         _compared(f"mean wait of the jobs of a {table.group}", table.rows)
         st.caption(table.note)
+
+
+def _trainings(experiment: Experiment) -> None:
+    """Show how the trained schedulers among the levels became what they are."""
+    curves = trainings(experiment, lambda: _application(experiment))
+    training_section(experiment.opened.experiment_id, curves)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)

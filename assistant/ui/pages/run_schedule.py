@@ -39,8 +39,9 @@ from assistant.presentation.charts.schedule import (
     wait_changes,
     waits_by_class,
 )
+from assistant.presentation.charts.training import TrainingCurve, learning_curve
 from assistant.presentation.text.number_format import duration, number, quantity
-from assistant.simtools.application_views import fleet_drawing
+from assistant.simtools.application_views import fleet_drawing, training_curves
 from assistant.simtools.schedule import (
     MOST_POINTS,
     JobClasses,
@@ -398,7 +399,7 @@ def fleet_section(experiment: Experiment, run: Run) -> None:
     values = tuple(experiment.space.values(run.configuration).items())
     try:
         with st.spinner(f"Simulating run {run.id} again …"):
-            drawing = _drawing(opened.experiment_id, values, opened)
+            drawing, curves = _drawing(opened.experiment_id, values, opened)
     except Exception as error:
         st.info(f"No picture: {labels.escape_markdown(sentence(error))}", icon=":material/info:")
         return
@@ -410,6 +411,19 @@ def fleet_section(experiment: Experiment, run: Run) -> None:
             key=f"fleet-{opened.experiment_id}-{panel.title}",
         )  # fmt: skip
         st.caption(text)
+    training_section(opened.experiment_id, [c for c in curves if c.name in dict(values).values()])
+
+
+def training_section(experiment_id: str, curves: Sequence[TrainingCurve]) -> None:
+    """Draw the trainings of schedulers."""
+    if curves:
+        st.subheader("Training")
+    for training in curves:
+        st.vega_lite_chart(
+            low(learning_curve(training)), theme=None, width="stretch", alt=training.sentence,
+            key=f"training-{experiment_id}-{training.name}",
+        )  # fmt: skip
+        st.caption(labels.escape_markdown(training.sentence))
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -417,11 +431,11 @@ def _drawing(
     experiment_id: str,  # noqa: ARG001 - a part of the key
     values: tuple[tuple[str, Level], ...],
     _opened: ExperimentOpened,
-) -> FleetDrawing:
+) -> tuple[FleetDrawing, tuple[TrainingCurve, ...]]:
     application = rebuild(_opened)
     if not isinstance(application, FleetPlacement):
         raise ApplicationError("the application of the experiment is not a placement on machines")
-    return fleet_drawing(application, dict(values))[0]
+    return fleet_drawing(application, dict(values))[0], training_curves(application)
 
 
 _BYS: tuple[JobGrouping, ...] = get_args(JobGrouping)

@@ -13,11 +13,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.policies.pair_network import FARTHEST
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-FARTHEST = 5.0
-"""Standard deviations from the mean at which a feature is cut."""
 
 LAYERS = ("direct", "into_1", "bias_1", "into_2", "bias_2", "out")
 """Names of the arrays of weights, in their order."""

@@ -22,12 +22,10 @@ from sim.placement.algorithms import Choice
 from sim.placement.learned.brain import LAYERS, Brain
 from sim.placement.learned.features import FEATURES, PairReader
 from sim.placement.live_cluster import LiveCluster
+from sim.policies.pair_network import SAME_SCORE
 
 FORMAT, VERSION = "copperline learned placement", 1
 ENDING = ".npz"
-
-SAME_SCORE = 1e-9
-"""Scores that differ less are equal: sums of floats depend on the machine."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,10 @@ class TrainingRecord:
         settings: other settings by name.
         trained_on: name of the workload.
         curve: checks during the training, oldest first.
+        best_rule: order, rule of who is next and placement of the heuristic that is best on the
+            jobs held back, chosen in hindsight; empty if none was compared.
+        best_rule_ratio: its objective there, as `CurvePoint.ratio`.
+        bound_ratio: value that no schedule can go below there, likewise; None if there is none.
     """
 
     objective: str
@@ -68,6 +70,9 @@ class TrainingRecord:
     settings: dict[str, float] = field(default_factory=dict)
     trained_on: str = ""
     curve: tuple[CurvePoint, ...] = ()
+    best_rule: str = ""
+    best_rule_ratio: float | None = None
+    bound_ratio: float | None = None
 
 
 class LearnedPlacement:

@@ -31,6 +31,11 @@ from sim.model.scenario import Scenario
 from sim.placement.algorithms import FirstFit, simulate_algorithm
 from sim.placement.learned.brain import LAYERS, Adam, Brain, Floats, Ints, policy_gradient, softmax
 from sim.placement.learned.features import FEATURES
+from sim.placement.learned.references import (
+    heuristic_objective,
+    heuristics,
+    hindsight_bound,
+)
 from sim.placement.learned.rewards import FinishedJobs, RewardGiver, reward_giver_named
 from sim.placement.learned.scheduler import (
     CurvePoint,
@@ -175,13 +180,17 @@ def objective_of(scenario: Scenario, algorithm: Any, giver: RewardGiver) -> floa
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What a process is asked to do: an episode with a seed, or a check without one."""
+    """What a process is asked to do: an episode with a seed, or a check without one.
+
+    A check is of a brain, of a heuristic, or of first fit.
+    """
 
     first: int
     n_jobs: int
     brain: Brain | None
     record: TrainingRecord
     seed: tuple[int, ...] | None
+    heuristic: tuple[str, str, str] | None = None
 
 
 def _done(scenario: Scenario, task: _Task) -> Episode | float:
@@ -190,8 +199,11 @@ def _done(scenario: Scenario, task: _Task) -> Episode | float:
         explorer = _Explorer(task.brain, task.record, np.random.default_rng(task.seed))
         result = simulate_algorithm(part, explorer).result
         return explorer.episode(FinishedJobs.of(part, result))
+    giver = reward_giver_named(task.record.objective)
+    if task.heuristic is not None:
+        return heuristic_objective(part, task.heuristic, giver)
     algorithm = FirstFit() if task.brain is None else LearnedPlacement(task.brain, task.record)
-    return objective_of(part, algorithm, reward_giver_named(task.record.objective))
+    return objective_of(part, algorithm, giver)
 
 
 _scenario_here: list[Scenario] = []
@@ -331,7 +343,8 @@ def learn(
             spent = (time.monotonic() - began) / (state.iteration - first)
             left_s = spent * (plan.iterations - state.iteration)
             progress(LearningProgress(state.iteration, plan.iterations, left_s, state.curve[-1]))
-    return LearnedPlacement(state.best, replace(run.record, curve=state.curve))
+        record = run.compared(do)
+    return LearnedPlacement(state.best, replace(record, curve=state.curve))
 
 
 class _Training:
@@ -362,6 +375,7 @@ class _Training:
         )  # fmt: skip
         told = json.dumps([asdict(plan), scenario.digest], sort_keys=True)
         self.fingerprint = hashlib.sha256(told.encode()).hexdigest()
+        self._scenario = scenario
         self._usual: list[float] | None = None
 
     def _task(self, first: int, brain: Brain | None, seed: tuple[int, ...] | None = None) -> _Task:
@@ -371,15 +385,38 @@ class _Training:
         self, state: TrainingState, do: Callable[[Sequence[_Task]], list[Any]], entropy: float
     ) -> TrainingState:
         """Return the state with a check on the parts that are held back."""
-        if self._usual is None:
-            self._usual = do([self._task(first, None) for first in self.held])
         found = do([self._task(first, state.brain) for first in self.held])
-        ratio = float(np.mean([a / max(b, 1e-9) for a, b in zip(found, self._usual, strict=True)]))
+        ratio = self._ratio(found, do)
         point = CurvePoint(state.iteration, float(np.mean(found)), ratio, entropy)
         is_best = all(ratio < earlier.ratio for earlier in state.curve)
         return replace(
             state, curve=(*state.curve, point), best=state.brain if is_best else state.best
         )
+
+    def _ratio(self, found: Sequence[float], do: Callable[[Sequence[_Task]], list[Any]]) -> float:
+        """Return the mean of objectives of the held-back parts over those of first fit."""
+        if self._usual is None:
+            self._usual = do([self._task(first, None) for first in self.held])
+        return float(np.mean([a / max(b, 1e-9) for a, b in zip(found, self._usual, strict=True)]))
+
+    def compared(self, do: Callable[[Sequence[_Task]], list[Any]]) -> TrainingRecord:
+        """Return the record with the best heuristic and the bound on the held-back parts."""
+        rules, n = heuristics(), len(self.held)
+        found = do([
+            replace(self._task(first, None), heuristic=rule)
+            for rule in rules for first in self.held
+        ])  # fmt: skip
+        ratios = [self._ratio(found[i * n : (i + 1) * n], do) for i in range(len(rules))]
+        best = int(np.argmin(ratios))
+        parts = [part_of(self._scenario, first, self.plan.jobs) for first in self.held]
+        try:
+            bounds = [hindsight_bound(part, self.plan.objective) for part in parts]
+        except ScenarioError:  # units of work have no fixed times
+            bounds = []
+        return replace(
+            self.record, best_rule=", ".join(rules[best]), best_rule_ratio=ratios[best],
+            bound_ratio=self._ratio(bounds, do) if bounds else None,
+        )  # fmt: skip
 
     def stepped(
         self, state: TrainingState, do: Callable[[Sequence[_Task]], list[Any]]

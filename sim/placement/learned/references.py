@@ -1,18 +1,49 @@
-"""Bounds in hindsight: what no schedule can go below, though it knew all jobs in advance."""
+"""What a trained scheduler is compared with: heuristics, and a bound that no schedule passes."""
 
 import heapq
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.engines.compiled import run_instances_interpreted
 from sim.model.admission import capacity_of
 from sim.model.cluster import UNLIMITED
 from sim.model.errors import ScenarioError
 from sim.model.scenario import Scenario
 from sim.model.tasks import longest_paths
-from sim.placement.learned.rewards import FinishedJobs, reward_giver_named
+from sim.placement.learned.rewards import FinishedJobs, RewardGiver, reward_giver_named
+from sim.policies.orders import ORDERS, TASK_ORDERS
 
 Floats = NDArray[np.float64]
+
+IN_TURN, ANEW, FOR_TIES = "greedy", ("drf", "max_weight", "least_work"), ("fcfs", "upward_rank")
+PLACEMENTS = ("first_fit", "best_fit")
+
+
+def heuristics() -> tuple[tuple[str, str, str], ...]:
+    """Return the orders, rules of who is next, and placements that a training is compared with.
+
+    These are every order of jobs and of tasks, and every rule that asks anew who is next (with two
+    orders for ties), each with first fit and with best fit.
+    """
+    turns = [(order.name, IN_TURN) for order in (*ORDERS, *TASK_ORDERS)]
+    turns += [(order, rule) for rule in ANEW for order in FOR_TIES]
+    return tuple((*turn, placement) for turn in turns for placement in PLACEMENTS)
+
+
+def heuristic_objective(
+    scenario: Scenario, heuristic: tuple[str, str, str], giver: RewardGiver
+) -> float:
+    """Return the objective under a heuristic; infinite if it cannot place these jobs."""
+    order, backfill, placement = heuristic
+    try:
+        result = run_instances_interpreted(
+            replace(scenario, order=order, backfill=backfill, placement=placement)
+        )
+    except ScenarioError:
+        return np.inf
+    return giver.objective(FinishedJobs.of(scenario, result))
 
 
 def hindsight_bound(scenario: Scenario, objective: str) -> float:
