@@ -53,15 +53,17 @@ class Dependencies:
         return int((self.preceding >= 0).sum())
 
 
-@lru_cache(maxsize=8)
 def dependencies_of(workload: Workload, source: DependencySource) -> Dependencies | None:
     """Return the dependencies of the jobs of a workload; None to ignore them.
 
     Raises:
         ScenarioError: the workload lacks what the source needs, or has no dependency.
     """
-    if source == "ignore":
-        return None
+    return None if source == "ignore" else _found(workload, source)
+
+
+@lru_cache(maxsize=8)
+def _found(workload: Workload, source: DependencySource) -> Dependencies:
     found = _logged(workload) if source == "logged" else _of_sessions(workload)
     for column in (found.preceding, found.think_s):
         column.setflags(write=False)

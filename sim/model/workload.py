@@ -44,7 +44,7 @@ class ReadingNote:
 NOTE_WEIGHTS: Mapping[str, float] = {
     "requested_time": 20.0, "requested_missing": 10.0, "requested_below_runtime": 5.0,
     "header": 0.0, "partition": 0.0, "qos": 0.0, "first": 0.0, "extra_columns": 0.0,
-    "unsorted": 0.0,
+    "unsorted": 0.0, "dependencies": 0.0,
 }  # fmt: skip
 """How much a row that a rule changed says about results, by rule; 1 for all others."""
 

@@ -54,7 +54,7 @@ def test_sessions_of_drawn_users_are_those_of_the_naive_scheduler(order: str) ->
 
 @pytest.mark.soak
 @pytest.mark.slow
-@pytest.mark.parametrize("log", ["UniLu-Gaia-2014-1", "LLNL-Atlas-2006-2.1-cln"])
+@pytest.mark.parametrize("log", ["UniLu-Gaia-2014-1", "CEA-Curie-2011-2.1-cln"])
 def test_sessions_of_real_users_are_those_of_the_naive_scheduler(
     shared_data: Path, log: str
 ) -> None:
