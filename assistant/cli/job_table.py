@@ -71,9 +71,7 @@ def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None
             for i in range(workload.n_jobs):
                 start_s = result.start_s[i]
                 ran = not np.isnan(start_s)
-                times = (
-                    [start_s, result.end_s[i], start_s - submit_s[i]] if ran else [""] * 3
-                )
+                times = [start_s, result.end_s[i], start_s - submit_s[i]] if ran else [""] * 3
                 writer.writerow(
                     [
                         workload.job_id[i], submit_s[i], *times, workload.procs[i],

@@ -45,7 +45,6 @@ from sim.policies.orders import ORDERS
 from sim.policies.placements import PLACEMENTS, PlacementRule
 from sim.policies.policy import Backfill, Order
 
-
 NEXT, N_RUNNING, TURNING = 0, 1, 2
 """Positions in `EventState.cursor`: next arrival, number of running jobs, next window event."""
 
@@ -158,9 +157,7 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
             if has_feedback:
                 let_follow(feedback, submit_s, job, now_s)
         if has_feedback:
-            coming = submit_together(
-                pool, feedback, submit_s, partition, touched, coming, now_s
-            )
+            coming = submit_together(pool, feedback, submit_s, partition, touched, coming, now_s)
         while coming < n_jobs and submit_s[coming] == now_s:
             if partition[coming] >= 0:
                 if has_doors:

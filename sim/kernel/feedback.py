@@ -99,7 +99,8 @@ def submit_together(pool: Pool, feedback: Feedback, logged_s: list[float], parti
     number of jobs submitted before it is added.
 
     Args:
-        pool, feedback: the state.
+        pool: queues and processors.
+        feedback: submissions of followers.
         logged_s: float64 [n], logged submissions.
         partition: int64 [n], partition of each job; -1 takes no part.
         touched: int64 [m], set to 1 for each partition with a submission.

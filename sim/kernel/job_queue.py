@@ -4,8 +4,9 @@ A job that outlives its estimate gets a longer one, in steps of 1, 5, 15 and 30 
 10, 20, 50 and 100 hours, until it is in the future (D. Tsafrir, Y. Etsion, D. G. Feitelson,
 Backfilling using system-generated predictions rather than user runtime estimates, TPDS 2007,
 section 3.2). With `PartitionState.decides_late`, a decision is due at that moment; without, the
-estimate is corrected at the next decision for another reason. A user limit holds later jobs of a user outside the queue, where no order and no rule
-sees them; when a job inside ends, the held job with the best rank enters.
+estimate is corrected at the next decision for another reason. A user limit holds later jobs of a
+user outside the queue, where no order and no rule sees them; when a job inside ends, the held job
+with the best rank enters.
 """
 
 import math

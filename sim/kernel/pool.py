@@ -101,10 +101,10 @@ class PartitionState:
     """
 
     __slots__ = (
-        "corrects", "decides_late", "extra", "first", "first_step", "free", "freed", "freed_s", "has_ended", "head",
-        "is_eager", "keeps_plan", "look_from", "n_ended", "n_gains", "n_listed", "n_lows",
-        "n_queued", "n_sorted", "n_steps", "n_windows", "narrowest", "plan_slot", "preempts",
-        "reserved_for", "shadow_s", "tail", "wake_s",
+        "corrects", "decides_late", "extra", "first", "first_step", "free", "freed", "freed_s",
+        "has_ended", "head", "is_eager", "keeps_plan", "look_from", "n_ended", "n_gains",
+        "n_listed", "n_lows", "n_queued", "n_sorted", "n_steps", "n_windows", "narrowest",
+        "plan_slot", "preempts", "reserved_for", "shadow_s", "tail", "wake_s",
     )  # fmt: skip
     first: int
     free: int

@@ -177,7 +177,9 @@ def wait_agreement(scenario: Scenario, result: SimulationResult) -> WaitAgreemen
         ScenarioError: the log records no wait of a job that ran.
     """
     workload = scenario.workload
-    return _agreement(workload, result.start_s - result.submissions_s(workload), _compared(workload, result))
+    return _agreement(
+        workload, result.start_s - result.submissions_s(workload), _compared(workload, result)
+    )
 
 
 def _compared(workload: Workload, result: SimulationResult) -> Mask:

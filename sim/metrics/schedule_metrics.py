@@ -292,9 +292,7 @@ def max_wait_s(
     short_requests = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
     if not short_requests.any():
         return None
-    return float(
-        (result.start_s - result.submissions_s(scenario.workload))[short_requests].max()
-    )
+    return float((result.start_s - result.submissions_s(scenario.workload))[short_requests].max())
 
 
 def _makespan_s(

@@ -133,8 +133,7 @@ class Scenario:
         check_throttles(self.throttles, self.cluster)
         if self.power is not None:
             self._check_power(self.power)
-        if self.dependencies != "ignore":
-            self._check_dependencies()
+        self._check_dependencies()
         if self.allocation != "processors":
             self._check_machines()
         if self.allocation == "instances":
@@ -175,6 +174,8 @@ class Scenario:
             )
 
     def _check_dependencies(self) -> None:
+        if self.dependencies == "ignore":
+            return
         if self.dependencies not in get_args(DependencySource):
             raise UnknownNameError(
                 "source of dependencies", self.dependencies, get_args(DependencySource)

@@ -271,13 +271,13 @@ def rated(scenario: Scenario, jobs: list[Job], now: float) -> Callable[[Job], fl
         for job in jobs
         if job.start is not None
     ]
-    return lambda job: -naive_priority.priority(
-        scenario, job.row, job.place, now, stays, submit=job.submit
+    return lambda job: (
+        -naive_priority.priority(scenario, job.row, job.place, now, stays, submit=job.submit)
     )
 
 
 def follow(scenario: Scenario, jobs: list[Job]) -> None:
-    """Note the job after which each one comes, from fields 17 and 18 or from the user's sessions."""
+    """Note the job after which each one comes, from fields 17 and 18 or sessions."""
     w = scenario.workload
     row_of = {job.job_id: job.row for job in jobs}
     ended = [float(w.submit_s[r] + w.logged_wait_s[r] + w.runtime_s[r]) for r in range(w.n_jobs)]

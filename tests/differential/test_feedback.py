@@ -44,9 +44,7 @@ def test_sessions_of_drawn_users_are_those_of_the_naive_scheduler(order: str) ->
     rng = np.random.default_rng(3)
     wait_s = rng.integers(0, 600, workload.n_jobs).astype(float)
     user = rng.integers(1, 100, workload.n_jobs)
-    workload = replace(
-        workload, logged_wait_s=read_only_copy(wait_s), user=read_only_copy(user)
-    )
+    workload = replace(workload, logged_wait_s=read_only_copy(wait_s), user=read_only_copy(user))
     cluster = ClusterSpec((Partition("short", 16, 3600.0), Partition("all", workload.widest_procs)))
     scenario = Scenario(workload, cluster, order, dependencies="sessions")
     assert assert_same(scenario) > 20

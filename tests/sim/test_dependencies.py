@@ -67,9 +67,7 @@ def test_who_follows_a_rejected_job_comes_as_logged(engine: str) -> None:
         submit_s=[0, 1, 5], runtime_s=[1, 10, 1], requested_s=[1, 10, 1], procs=[1, 3, 1],
         preceding_job=[-1, -1, 2], think_s=[NAN, NAN, 100],
     )  # fmt: skip
-    scenario = Scenario(
-        workload, ClusterSpec.single(2), too_wide="reject", dependencies="logged"
-    )
+    scenario = Scenario(workload, ClusterSpec.single(2), too_wide="reject", dependencies="logged")
     result = simulate(scenario, engine=engine)
     assert result.submissions_s(workload).tolist() == [0, 1, 5]
     assert result.start_s[[0, 2]].tolist() == [0, 5]
@@ -78,7 +76,10 @@ def test_who_follows_a_rejected_job_comes_as_logged(engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_job_that_was_killed_for_another_one_ends_only_once(engine: str) -> None:
     """The preemptible job of 10 s begins again at 2 + 5, so its follower comes at 17 + 1."""
-    parts = (Partition("low", 1, preemptible=True, max_requested_s=10.0), Partition("high", on="low", tier=1))
+    parts = (
+        Partition("low", 1, preemptible=True, max_requested_s=10.0),
+        Partition("high", on="low", tier=1),
+    )
     workload = jobs(
         submit_s=[0, 2, 3], runtime_s=[10, 5, 1], requested_s=[10, 20, 1], procs=[1, 1, 1],
         preceding_job=[-1, -1, 1], think_s=[NAN, NAN, 1],
@@ -133,7 +134,9 @@ def test_a_replay_of_sessions_on_the_schedule_of_the_log_is_the_log() -> None:
 
 
 PLAIN = jobs(submit_s=[0, 1], runtime_s=[1, 1], procs=[1, 1])
-FOLLOWING = jobs(submit_s=[0, 1], runtime_s=[1, 1], procs=[1, 1], preceding_job=[-1, 1], user=[1, 1])
+FOLLOWING = jobs(
+    submit_s=[0, 1], runtime_s=[1, 1], procs=[1, 1], preceding_job=[-1, 1], user=[1, 1]
+)
 
 
 @pytest.mark.parametrize(
