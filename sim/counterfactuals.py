@@ -69,6 +69,11 @@ def changed_starts(scenario: Scenario, job_id: int) -> ChangedStarts:
     """
     if scenario.allocation == "instances":
         raise ScenarioError("changes of a start are known for rigid jobs; leave out the tasks.")
+    if scenario.dependencies != "ignore":
+        raise ScenarioError(
+            "changes of a start are known for jobs that are submitted as logged; leave out the "
+            "dependencies."
+        )
     rows = np.flatnonzero(scenario.workload.job_id == job_id)
     if not len(rows):
         raise WorkloadError(f"no job {job_id} among the jobs of '{scenario.workload.name}'.")

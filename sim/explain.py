@@ -658,6 +658,11 @@ def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
                 f"partition '{part.name}' is preemptible or limits the jobs of each user, which "
                 "cannot be explained so far."
             )
+    if scenario.dependencies != "ignore":
+        raise EngineError(
+            f"dependencies is '{scenario.dependencies}': the start of a job that may be submitted "
+            "after another one cannot be explained so far; leave dependencies out."
+        )
     row = _row_of(scenario.workload, job_id)
     admission = admit(scenario)
     if admission.partition[row] == NOWHERE:

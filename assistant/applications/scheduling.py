@@ -36,6 +36,7 @@ from assistant.applications.scheduling_parameters import (
     OFF_AFTER,
     POWER_CAP,
     SMALL_PROCS,
+    DependencySource,
     Kind,
     SchedulingVariation,
     cluster_of,
@@ -167,10 +168,13 @@ class Scheduling:
         too_wide: treatment of a job that fits no partition: ``reject`` makes the configuration
             infeasible, ``clip`` runs the job narrower and longer.
         overrun: treatment of a job that outlives its request: ``raise`` lets it run on and informs
-            the scheduler, ``kill`` ends it, ``extend`` lets it run on and the scheduler finds out.
+            the scheduler, ``kill`` ends it, ``extend`` lets it run on and the scheduler finds out
+            when the request runs out, ``extend_at_events`` when a job comes or ends.
         split: whether the paper's three parameters are opened; None: as in the preset.
         options: options of orders and backfills, by name; the others have their usual values.
         grace_s: seconds between the requested end and the kill.
+        dependencies: whether jobs are submitted after the end of another one, as in
+            `sim.api.Scenario`.
         allocation: allocation to a job, as in `sim.api.Scenario`; None: as the preset needs.
         machine_procs: processors of each machine; None for no machines, or for machines of one
             processor if the preset needs machines.
@@ -196,6 +200,7 @@ class Scheduling:
     split: bool | None = None
     options: Mapping[str, Level] = field(default_factory=dict)
     grace_s: float = 0.0
+    dependencies: DependencySource = "ignore"
     allocation: Allocation | None = None
     machine_procs: int | None = None
     train_share: float | None = None
@@ -338,6 +343,7 @@ class Scheduling:
             "order": self.current_policies.order,
             "backfill": self.current_policies.backfill,
             "overrun": self.overrun,
+            "dependencies": self.dependencies,
             "grace_s": self.grace_s,
             LANE_MAX_REQUESTED: 0,
             LANE_MAX_PROCS: self.cluster_procs,
@@ -483,6 +489,12 @@ class Scheduling:
             "raise": "continues, and the scheduler plans with its run time",
             "kill": "is ended",
             "extend": "continues, and the scheduler extends its estimate step by step",
+            "extend_at_events": "continues, and the scheduler extends its estimate when a job "
+            "comes or ends",
+        }
+        dependencies = {
+            "logged": "are submitted after the end of the preceding job of the log",
+            "sessions": "are submitted after the end of the batch before in the user's session",
         }
         return (
             Fact("Workload", f"{load.name}: {width}, up to {load.widest_procs:,} processors"),
@@ -493,6 +505,10 @@ class Scheduling:
             *(Fact("Routing", scheduling_parameters.ROUTING) for _ in range(self.has_split)),
             Fact("A job that fits no partition", too_wide.get(self.too_wide, self.too_wide)),
             Fact("A job that exceeds its request", overrun.get(self.overrun, self.overrun)),
+            *(
+                Fact("Jobs with a preceding job", dependencies[self.dependencies])
+                for _ in range(self.dependencies in dependencies)
+            ),
             *(Fact(READING, note.sentence) for note in load.ranked_notes),
             *(Fact("Checked on", text) for text in self._check_in_words),
             *(Fact(RECORDED_WAITS, sentence) for sentence in self._recorded_waits),
@@ -676,6 +692,7 @@ class Scheduling:
                 order=settings.order,
                 backfill=settings.backfill,
                 overrun=settings.overrun,
+                dependencies=settings.dependencies,
                 too_wide=self.too_wide,
                 seed=seed,
                 allocation=self._given,

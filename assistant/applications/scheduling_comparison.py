@@ -78,7 +78,7 @@ class WaitProfile:
     def of(cls, scenario: Scenario, result: SimulationResult, first: int = 0) -> Self | None:
         """Return the waits of the jobs from row ``first`` on that ran, or None if none did."""
         jobs = scenario.workload
-        wait_s = (result.start_s - jobs.submit_s)[first:]
+        wait_s = (result.start_s - result.submissions_s(jobs))[first:]
         ran = ~np.isnan(wait_s)
         if not ran.any():
             return None

@@ -31,6 +31,8 @@ from sim.api import (
 )
 from strategies import Exclusion, Level, Parameter
 
+DependencySource = Literal["ignore", "logged", "sessions"]
+
 MOST_PROCS = 10**12
 MOST_CAP_W = 1e15
 
@@ -43,7 +45,10 @@ LANE = (LANE_MAX_REQUESTED, LANE_MAX_PROCS)
 OFF_AFTER, POWER_CAP = "power_off_after_s", "power_cap_w"
 POWER = (OFF_AFTER, POWER_CAP)
 
-BESIDE = ("procs", *KINDS, "overrun", "grace_s", *LANE, *POWER)  # Can be varied with any policies
+BESIDE = (  # Can be varied with any policies
+    "procs", *KINDS, "overrun", "dependencies", "grace_s", *LANE, *POWER,
+)  # fmt: skip
+WORDS = {"overrun": get_args(Overrun), "dependencies": get_args(DependencySource)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,11 @@ def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[Optiona
             "overrun", "treatment of a job that exceeds its request", choices=get_args(Overrun)
         ),
         OptionalParameter(
+            "dependencies",
+            "whether jobs are submitted after the end of another one",
+            choices=get_args(DependencySource),
+        ),
+        OptionalParameter(
             "grace_s", "time that a job may exceed its request before it is killed", "s"
         ),
         OptionalParameter(
@@ -160,6 +170,7 @@ class RunPolicies:
     order: str
     backfill: str
     overrun: Overrun
+    dependencies: DependencySource
     grace_s: float
     options: Mapping[str, float]
     lane_max_requested_s: float
@@ -258,6 +269,7 @@ class SchedulingVariation:
             order=order,
             backfill=backfill,
             overrun=cast("Overrun", have["overrun"]),
+            dependencies=cast("DependencySource", have["dependencies"]),
             grace_s=float(have["grace_s"]) if have["overrun"] == "kill" else 0.0,
             options={
                 name: value
@@ -330,11 +342,11 @@ class SchedulingVariation:
     def _checked(self, name: str, levels: Sequence[Level]) -> tuple[Level, ...]:
         if name in KINDS:
             return tuple(levels)
-        if name == "overrun":
+        if name in WORDS:
             for value in levels:
-                if value not in get_args(Overrun):
+                if value not in WORDS[name]:
                     raise ApplicationError(
-                        f"overrun has the level {value!r}{hint(str(value), get_args(Overrun))}"
+                        f"{name} has the level {value!r}{hint(str(value), WORDS[name])}"
                     )
             return tuple(levels)
         if name in ("grace_s", LANE_MAX_REQUESTED, OFF_AFTER):

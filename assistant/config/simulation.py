@@ -437,10 +437,14 @@ class SchedulingSettings(StrictModel):
         "What becomes of a job that fits no partition.", "reject",
         title="A job that fits no partition",
     )  # fmt: skip
-    overrun: Literal["raise", "kill", "extend"] = setting(
+    overrun: Literal["raise", "kill", "extend", "extend_at_events"] = setting(
         "What becomes of a job that outlives its request.", "raise",
         title="A job that exceeds its request",
     )  # fmt: skip
+    dependencies: Literal["ignore", "logged", "sessions"] = setting(
+        "Whether jobs are submitted after the end of another one, and from where that is known.",
+        "ignore",
+    )
     grace: DurationS | None = setting(
         "With `kill`: time after its request at which a job is killed.", None
     )
@@ -471,6 +475,7 @@ class SchedulingSettings(StrictModel):
             "small_job_wait_s": self.small_job_wait,
             "too_wide": self.too_wide,
             "overrun": self.overrun,
+            "dependencies": self.dependencies,
             "preset": self.preset,
             "split": self.split,
             "options": self.options,

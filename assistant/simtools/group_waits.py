@@ -35,10 +35,10 @@ def group_tables(application: Application, experiment: Experiment) -> tuple[Grou
     if best.configuration == baseline.configuration:
         return ()
     space, jobs = experiment.space, application.train
-    current_s, best_s = (
-        application.simulated(space.values(run.configuration), 0)[1].start_s - jobs.submit_s
-        for run in (baseline, best)
+    results = (
+        application.simulated(space.values(run.configuration), 0)[1] for run in (baseline, best)
     )
+    current_s, best_s = (result.start_s - result.submissions_s(jobs) for result in results)
     tables = (_table(name, getattr(jobs, name), current_s, best_s) for name in GROUPS)
     return tuple(table for table in tables if table is not None)
 

@@ -194,10 +194,11 @@ class _Pair:
 
     def waits(self, workload: Workload) -> tuple[Floats, Floats]:
         """Return the waits of each job under current and tuned; NaN if it does not run in both."""
-        current_s, tuned_s = (
-            simulate(replace(scenario, workload=workload)).start_s - workload.submit_s
+        results = (
+            simulate(replace(scenario, workload=workload))
             for scenario in (self.current, self.tuned)
         )
+        current_s, tuned_s = (result.start_s - result.submissions_s(workload) for result in results)
         missing = np.isnan(current_s) | np.isnan(tuned_s)
         return np.where(missing, np.nan, current_s), np.where(missing, np.nan, tuned_s)
 

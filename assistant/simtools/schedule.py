@@ -159,7 +159,7 @@ class JobSchedule:
     def span_s(self) -> float:
         """Seconds from the first submission to the last end or submission."""
         ends = self.end_s[self.ran]
-        return float(max(self.submit_s[-1], ends.max(initial=0.0)))
+        return float(max(self.submit_s.max(), ends.max(initial=0.0)))
 
     @cached_property
     def places(self) -> ProcessorRanges:
@@ -233,7 +233,7 @@ def schedule(
     firsts = np.cumsum([0, *(part.procs for part in scenario.cluster.partitions)])
     return JobSchedule(
         job_id=jobs.job_id,
-        submit_s=jobs.submit_s,
+        submit_s=result.submissions_s(jobs),
         start_s=result.start_s,
         end_s=result.end_s,
         requested_s=jobs.requested_s,

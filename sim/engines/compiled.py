@@ -25,7 +25,13 @@ from sim.engines.event_loop import (
     run_nodes,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
-from sim.engines.job_setup import decides_by_plan, node_states_of, outside_of, restarts_of
+from sim.engines.job_setup import (
+    decides_by_plan,
+    feedback_of,
+    node_states_of,
+    outside_of,
+    restarts_of,
+)
 from sim.kernel import jit
 from sim.kernel.job_queue import never_scored
 from sim.kernel.nodes import Nodes
@@ -152,6 +158,7 @@ def _course(scenario: Scenario, admission: Admission) -> EventState:
         len(scenario.cluster.partitions),
         outside_of(scenario, admission),
         node_states_of(scenario, admission),
+        feedback_of(scenario, admission),
     )
 
 
@@ -174,6 +181,7 @@ def _finished(
         placement=job_setup.placement_of(state),
         restarts=restarts_of(scenario, job_setup.pool_of(state)),
         hold_from_s=np.asarray(course.nodes.from_s),
+        submitted_s=course.feedback.submitted_s,
     )
 
 

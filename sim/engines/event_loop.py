@@ -3,8 +3,6 @@
 `run` is the loop for jobs: `release` is bound to the transition of the state (`sim.kernel.jit`),
 and all other transitions are those of the pool in it. `run_fleet` is the loop for instances. A
 program is an event loop with a decision of a backfilling rule.
-
-Heaps of future ends: binary heaps over columns, with the earliest end on top.
 """
 
 import math
@@ -16,6 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.kernel import jit
+from sim.kernel.event_heap import drop_first, pop, push, put, withdraw
+from sim.kernel.feedback import (
+    N_COMING,
+    Feedback,
+    let_follow,
+    new_feedback,
+    submit_together,
+)
 from sim.kernel.fleet import AMOUNTS, Fleet, GaugeSettings, MachineTable, TaskTable, empty_fleet
 from sim.kernel.instances import begin, end, settle, submit, throttle
 from sim.kernel.jit import bound, kernel, noinline
@@ -25,6 +31,7 @@ from sim.kernel.job_queue import (
     leave_limit,
     never_scored,
     prepare_decision,
+    wake_at_overrun,
 )
 from sim.kernel.node_power import NodeStates, free_nodes, hold_nodes, no_node_states
 from sim.kernel.nodes import Nodes, empty_nodes, hold_whole, idle_procs, release_machines, start_on
@@ -37,104 +44,6 @@ from sim.policies.backfills import backfill_named, decision_of, rules_for
 from sim.policies.orders import ORDERS
 from sim.policies.placements import PLACEMENTS, PlacementRule
 from sim.policies.policy import Backfill, Order
-
-
-@kernel
-def push(times_s: list[float], jobs: list[int], n: int, time_s: float, job: int) -> None:
-    """Add a job's end time to a binary heap of n future ends."""
-    slot = n
-    while slot > 0:
-        above = (slot - 1) >> 1
-        if times_s[above] <= time_s:
-            break
-        times_s[slot] = times_s[above]
-        jobs[slot] = jobs[above]
-        slot = above
-    times_s[slot] = time_s
-    jobs[slot] = job
-
-
-@kernel
-def pop(times_s: list[float], jobs: list[int], n: int) -> None:
-    """Remove the earliest job end from a heap of n future ends."""
-    last = n - 1
-    time_s, job = times_s[last], jobs[last]
-    slot, below = 0, 1
-    while below < last:
-        if below + 1 < last and times_s[below + 1] < times_s[below]:
-            below += 1
-        if times_s[below] >= time_s:
-            break
-        times_s[slot] = times_s[below]
-        jobs[slot] = jobs[below]
-        slot, below = below, 2 * below + 1
-    times_s[slot] = time_s
-    jobs[slot] = job
-
-
-@kernel
-def withdraw(times_s: list[float], jobs: list[int], n: int, job: int) -> int:
-    """Remove a job's end time from a heap of n future ends and return the new length."""
-    slot = 0
-    while jobs[slot] != job:
-        slot += 1
-    while slot > 0:  # to the top, as if it were earlier than all
-        above = (slot - 1) >> 1
-        times_s[slot], jobs[slot] = times_s[above], jobs[above]
-        slot = above
-    pop(times_s, jobs, n)
-    return n - 1
-
-
-@kernel
-def put(times_s: list[float], instances: list[int], slot_of: list[int], n: int, instance: int,
-        time_s: float) -> int:  # fmt: skip
-    """Insert or move an instance's end time in a heap of n entries and return the new length."""
-    slot = slot_of[instance]
-    if slot < 0:
-        slot = n
-        n += 1
-    elif times_s[slot] < time_s:
-        _sink(times_s, instances, slot_of, n, slot, instance, time_s)
-        return n
-    while slot > 0:
-        above = (slot - 1) >> 1
-        if times_s[above] <= time_s:
-            break
-        times_s[slot], instances[slot] = times_s[above], instances[above]
-        slot_of[instances[slot]] = slot
-        slot = above
-    times_s[slot], instances[slot] = time_s, instance
-    slot_of[instance] = slot
-    return n
-
-
-@kernel
-def drop_first(times_s: list[float], instances: list[int], slot_of: list[int], n: int) -> int:
-    """Remove the earliest end from a heap of n entries and return the new number of entries."""
-    slot_of[instances[0]] = -1
-    n -= 1
-    if n > 0:
-        _sink(times_s, instances, slot_of, n, 0, instances[n], times_s[n])
-    return n
-
-
-@kernel
-def _sink(times_s: list[float], instances: list[int], slot_of: list[int], n: int, slot: int,
-          instance: int, time_s: float) -> None:  # fmt: skip
-    """Move an entry down from a slot to its place in a heap of n entries."""
-    below = 2 * slot + 1
-    while below < n:
-        if below + 1 < n and times_s[below + 1] < times_s[below]:
-            below += 1
-        if times_s[below] >= time_s:
-            break
-        times_s[slot], instances[slot] = times_s[below], instances[below]
-        slot_of[instances[slot]] = slot
-        slot, below = below, 2 * below + 1
-    times_s[slot], instances[slot] = time_s, instance
-    slot_of[instance] = slot
-
 
 NEXT, N_RUNNING, TURNING = 0, 1, 2
 """Positions in `EventState.cursor`: next arrival, number of running jobs, next window event."""
@@ -152,6 +61,7 @@ class EventState(NamedTuple):
         touched: int64 [m], 1 for a partition with an event at this instant.
         outside: user limits and window events.
         nodes: idle times of nodes that are switched off.
+        feedback: jobs that are submitted after the end of another one.
         cursor: int64 [3], see `NEXT`, `N_RUNNING` and `TURNING`.
     """
 
@@ -165,6 +75,7 @@ class EventState(NamedTuple):
     touched: list[int]
     outside: ExternalEvents
     nodes: NodeStates
+    feedback: Feedback
     cursor: list[int]
 
 
@@ -175,6 +86,7 @@ def new_event_state(
     n_partitions: int,
     outside: ExternalEvents | None = None,
     nodes: NodeStates | None = None,
+    feedback: Feedback | None = None,
 ) -> EventState:
     """Return the initial event state of a simulation of jobs, as arrays."""
     n_jobs = len(submit_s)
@@ -189,6 +101,7 @@ def new_event_state(
         np.zeros(n_partitions, dtype=np.int64),
         no_external_events() if outside is None else outside,
         no_node_states() if nodes is None else nodes,
+        new_feedback() if feedback is None else feedback,
         np.zeros(3, dtype=np.int64),
     ]
     return EventState(*parts)
@@ -211,7 +124,8 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
     coming, n_running = course.cursor[NEXT], course.cursor[N_RUNNING]
     outside, standings = course.outside, pool.terms.standings
     has_turns, has_doors = len(outside.turns_s) > 0, len(outside.doors) > 0
-    has_nodes = len(course.nodes.partitions) > 0
+    has_nodes, feedback = len(course.nodes.partitions) > 0, course.feedback
+    has_feedback = len(feedback.first) > 0
     delay_s = 0.0
     is_over = False
     while n_instants > 0:
@@ -221,6 +135,8 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
             now_s = ends_s[0]
         if coming < n_jobs:
             now_s = min(now_s, submit_s[coming])
+        if has_feedback and feedback.cursor[N_COMING] > 0:
+            now_s = min(now_s, feedback.coming_s[0])
         for k in range(n_partitions):
             now_s = min(now_s, pool.partitions[k].wake_s)
         if has_turns and course.cursor[TURNING] < len(outside.turns_s):
@@ -238,6 +154,10 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
                 free_nodes(course.nodes, partition[job], job, now_s)
             if has_doors:
                 leave_limit(pool, outside, partition[job], job)
+            if has_feedback:
+                let_follow(feedback, submit_s, job, now_s)
+        if has_feedback:
+            coming = submit_together(pool, feedback, submit_s, partition, touched, coming, now_s)
         while coming < n_jobs and submit_s[coming] == now_s:
             if partition[coming] >= 0:
                 if has_doors:
@@ -268,6 +188,8 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
                     n_running += 1
                     if len(standings) > 0:
                         standings[job].since_s = now_s
+                if pool.partitions[k].decides_late == 1:
+                    wake_at_overrun(pool, k)
             touched[k] = 0
     course.cursor[NEXT] = coming
     course.cursor[N_RUNNING] = n_running
@@ -323,6 +245,8 @@ def serve(state: Any, pool: Pool, decide: Any, score_now: Any, k: int, now_s: fl
         return 0
     prepare_decision(pool, k, now_s, score_now)
     n_started: int = decide(state, k, now_s)
+    if pool.partitions[k].decides_late == 1:
+        wake_at_overrun(pool, k)
     return n_started
 
 

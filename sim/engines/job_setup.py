@@ -1,8 +1,11 @@
 """Setup of jobs: the state before the first event and the result after the last."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.feedback import Feedback, new_feedback
 from sim.kernel.node_power import NodeStates, idle_nodes, no_node_states
 from sim.kernel.nodes import Nodes, empty_nodes, places_of
 from sim.kernel.policy_context import (
@@ -23,6 +26,7 @@ from sim.kernel.policy_context import (
 from sim.kernel.pool import Pool, empty_pool
 from sim.kernel.records import field, rows
 from sim.model.admission import NOWHERE, Admission, n_unknown_demands
+from sim.model.dependencies import Dependencies, dependencies_of
 from sim.model.result import Holds, JobState, Placement, Restarts, SimulationResult, StepSeries
 from sim.model.scenario import Scenario
 from sim.policies.backfills import backfill_named
@@ -47,7 +51,13 @@ def preempts(scenario: Scenario) -> NDArray[np.bool_]:
 
 
 def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArray[np.int64]:
-    """Return each job's rank by tier of its queue, then by queue order: int64 [n]."""
+    """Return each job's rank by tier of its queue, then by queue order: int64 [n].
+
+    If jobs may follow others, it is that of the first of all jobs with the same tier and score, to
+    which `sim.kernel.feedback` adds the place of the job among all submitted ones.
+    """
+    if scenario.dependencies != "ignore":
+        return _ranks_before_submission(scenario, admission, facts)
     rank = ranks(order_named(scenario.order), facts)
     tier = _of_partition(admission, [part.tier for part in scenario.cluster.partitions])
     if not tier.any():
@@ -55,6 +65,36 @@ def ranks_of(scenario: Scenario, admission: Admission, facts: JobFacts) -> NDArr
     placed = np.empty_like(rank)
     placed[np.lexsort((rank, -tier))] = np.arange(len(rank))
     return placed
+
+
+def _ranks_before_submission(
+    scenario: Scenario, admission: Admission, facts: JobFacts
+) -> NDArray[np.int64]:
+    order = order_named(scenario.order)
+    score = facts.submit_s if order.score is None else order.score(facts)
+    if score is facts.submit_s:
+        score = np.zeros(len(score))
+    tier = _of_partition(admission, [part.tier for part in scenario.cluster.partitions])
+    by_score = np.lexsort((score, -tier))
+    is_other = np.zeros(len(score), dtype=np.int64)
+    is_other[1:] = (np.diff(score[by_score]) != 0) | (np.diff(tier[by_score]) != 0)
+    rank = np.empty_like(is_other)
+    rank[by_score] = np.cumsum(is_other) * len(score)
+    return rank
+
+
+def feedback_of(scenario: Scenario, admission: Admission) -> Feedback:
+    """Return the followers of the jobs of a scenario; empty if all are submitted as logged.
+
+    A job that follows a rejected one is submitted as logged, and a rejected one follows none.
+    """
+    found = dependencies_of(scenario.workload, scenario.dependencies)
+    if found is None:
+        return new_feedback()
+    rejected = admission.partition == NOWHERE
+    after_nothing = rejected | (found.preceding < 0) | rejected[found.preceding]
+    preceding = np.where(after_nothing, -1, found.preceding)
+    return new_feedback(Dependencies(preceding, found.think_s))
 
 
 def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) -> PoolTerms:
@@ -201,6 +241,9 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
             order_options=options.order,
             is_eager=rule.is_eager(options.values),
             corrects=admission.may_overrun and not is_clairvoyant,
+            decides_late=scenario.overrun == "extend"
+            and admission.may_overrun
+            and not is_clairvoyant,
             is_ranked_anew=order.score_now is not None,
             plans=plans,
             keeps_plan=rule.keeps_plan,
@@ -286,6 +329,7 @@ def job_result(
     placement: Placement | None = None,
     restarts: Restarts | None = None,
     hold_from_s: NDArray[np.float64] | None = None,
+    submitted_s: Sequence[float] | NDArray[np.float64] = (),
 ) -> SimulationResult:
     """Return the result of a simulation with read-only columns."""
     state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
@@ -294,11 +338,20 @@ def job_result(
     holds = None
     if scenario.switches_off and hold_from_s is not None:
         holds = Holds(hold_from_s, end_s)
+    submit_s, found = None, dependencies_of(scenario.workload, scenario.dependencies)
+    if found is not None:
+        simulated_s = np.asarray(submitted_s, dtype=np.float64)
+        submit_s = np.where(np.isnan(simulated_s), scenario.workload.submit_s, simulated_s)
     if scenario.cleanup_s > 0:
         end_s = start_s + admission.ran_s
     for column in (start_s, end_s, state):
         column.setflags(write=False)
     notes = [] if note is None else [note]
+    if found is not None:
+        notes.append(
+            f"{found.n_followers:,} of {scenario.workload.n_jobs:,} jobs are submitted after the "
+            "end of another one"
+        )
     n_unknown = n_unknown_demands(scenario) if placement is not None else 0
     if n_unknown:
         notes.append(
@@ -317,4 +370,5 @@ def job_result(
         placement=placement,
         restarts=restarts,
         holds=holds,
+        submit_s=submit_s,
     )

@@ -33,11 +33,13 @@ from sim.engines.event_loop import (
 from sim.engines.fleet_setup import instances_result, make_fleet
 from sim.engines.job_setup import (
     decides_by_plan,
+    feedback_of,
     node_states_of,
     outside_of,
     preempts,
     restarts_of,
 )
+from sim.kernel.feedback import submission_s
 from sim.kernel.fleet import Fleet
 from sim.kernel.instances import end, submit, throttle
 from sim.kernel.job_queue import admit_held_jobs, arrive_at_limit, leave_limit, never_scored
@@ -195,13 +197,20 @@ class JobScheduler:
         self.monitor: QueueMonitor | None = None
         self.witness: DecisionObserver | None = None
         self._touched: set[int] = set()
-        self.has_alarms = backfill_named(scenario.backfill).wakes
+        self.has_alarms = backfill_named(scenario.backfill).wakes or any(
+            field(self.pool.partitions, "decides_late")
+        )
         self._alarms: list[set[float]] = [set() for _ in scenario.cluster.partitions]
         self.preempts = preempts(scenario).tolist()
         self.has_doors = len(text.outside.doors) > 0
         self.has_standings = len(self.pool.terms.standings) > 0
         self.nodes = interpretable(node_states_of(scenario, admission))
         self.has_nodes = len(self.nodes.partitions) > 0
+        self.feedback = interpretable(feedback_of(scenario, admission))
+        self.has_feedback = len(self.feedback.first) > 0
+        self.logged_s: list[float] = scenario.workload.submit_s.tolist()
+        self._arriving: list[int] = []
+        self._n_arrived = 0
         self._endings: dict[int, Event] = {}
         self._turning: list[int] = []
         self._wake = Event(calendar)
@@ -213,7 +222,9 @@ class JobScheduler:
     def arrive(self, job: int) -> None:
         """Queue a submitted job, or hold it back at its user's job limit."""
         k = self.place[job]
-        if self.has_doors:
+        if self.has_feedback:
+            self._arriving.append(job)  # they enter together, at the end of the instant
+        elif self.has_doors:
             self.text.come(k, job)
         else:
             self.text.arrive(k, job)
@@ -224,6 +235,8 @@ class JobScheduler:
         while True:
             yield self._wake
             self._wake = Event(self.calendar)
+            if self._arriving:
+                self._enter_together()
             if self._turning:
                 turning, self._turning = self._turning, []
                 for event in turning:
@@ -233,6 +246,28 @@ class JobScheduler:
                 self._decide(k, self.calendar.now)
             if self.monitor is not None:
                 self.monitor.wake()
+
+    def _enter_together(self) -> None:
+        arriving, self._arriving = sorted(self._arriving), []
+        for job in arriving:
+            self.feedback.submitted_s[job] = self.calendar.now
+            set_value(self.pool.jobs, job, "submit_s", self.calendar.now)
+            rank = value(self.pool.jobs, job, "rank") + self._n_arrived
+            set_value(self.pool.jobs, job, "rank", rank)
+            self.text.arrive(self.place[job], job)
+            self._n_arrived += 1
+
+    def _let_follow(self, job: int) -> None:
+        """Schedule the submissions of the followers of a job that ended."""
+        followers = self.feedback.followers
+        for follower in followers[self.feedback.first[job] : self.feedback.first[job + 1]]:
+            logged_s, now_s = self.logged_s[follower], self.calendar.now
+            time_s = submission_s(self.feedback, logged_s, follower, now_s)
+            self.calendar.at(time_s, follower).callbacks.append(self._follows)
+
+    def _follows(self, submission: Event) -> None:
+        follower: Any = submission.value
+        self.arrive(follower)
 
     def _decide(self, k: int, now_s: float) -> None:
         if self.has_doors:
@@ -300,6 +335,8 @@ class JobScheduler:
             free_nodes(self.nodes, k, job, self.calendar.now)
         if self.has_doors:
             self.text.leave(k, job)
+        if self.has_feedback:
+            self._let_follow(job)
         if self.has_standings:
             self._endings.pop(job, None)
         self._touch(k)
@@ -402,8 +439,11 @@ def run(
     scheduler = JobScheduler(calendar, scenario, admission, text)
     scheduler.witness = witness
     watcher = QueueMonitor(calendar, scenario, scheduler.pool) if monitor else None
-    jobs: list[int] = np.flatnonzero(admission.partition != NOWHERE).tolist()
-    calendar.process(broker(calendar, scenario.workload.submit_s.tolist(), jobs, scheduler))
+    takes_part = admission.partition != NOWHERE
+    if scheduler.has_feedback:
+        takes_part &= np.asarray(scheduler.feedback.follows) == 0
+    jobs: list[int] = np.flatnonzero(takes_part).tolist()
+    calendar.process(broker(calendar, scheduler.logged_s, jobs, scheduler))
     calendar.process(scheduler.run())
     if watcher is not None:
         scheduler.monitor = watcher
@@ -419,6 +459,7 @@ def run(
         placement=job_setup.placement_of(scheduler.state),
         restarts=restarts_of(scenario, scheduler.pool),
         hold_from_s=np.array(scheduler.nodes.from_s, dtype=np.float64),
+        submitted_s=scheduler.feedback.submitted_s,
     )
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sim.formats.text_files import LARGEST_NUMBER, NUMBER, read_bytes
 from sim.model.columns import MOST_COUNT
 from sim.model.errors import TraceError, UnknownNameError, one_line, path_text, quoted_text
-from sim.model.workload import ReadingNote, Workload
+from sim.model.workload import ReadingNote, Workload, most_procs_in_use
 
 Rows = NDArray[np.bool_]
 
@@ -307,8 +307,8 @@ def write_swf(workload: Workload, path: str | PathLike[str]) -> None:
     ``never_ran='keep_zero'`` and ``partial_executions='keep'``, except: a request of 0, which is
     read as none; the flag that some (not all) requests replace unknown ones; a start at Unix time
     0; tasks; and the name, which is that of the file. Notes are header lines (``; Decision: RULE
-    ROWS SENTENCE``), and come before those on reading this file. Fields 6, 7, 14, 17 and 18 of a
-    log are in no workload.
+    ROWS SENTENCE``), and come before those on reading this file. Fields 6, 7 and 14 of a log are in
+    no workload.
     """
     target = Path(path)
     data = ("\n".join(_swf_lines(workload)) + "\n").encode()
@@ -346,11 +346,14 @@ def _swf_lines(workload: Workload) -> Iterator[str]:
         workload.group,
         workload.queue,
         workload.partition,
+        workload.preceding_job,
+        np.where(np.isnan(workload.think_s), -1.0, workload.think_s),
     )
     for row in zip(*(column.tolist() for column in columns), strict=True):
-        job, submit, wait, runtime, procs, requested, memory, status, user, group, queue, part = row
+        job, submit, wait, runtime, procs, requested, memory = row[:7]
+        status, user, group, queue, part, preceding, think = row[7:]
         times = f"{_short(submit)} {_short(wait)} {_short(runtime)}"
-        labels = f"{status} {user} {group} -1 {queue} {part} -1 -1"
+        labels = f"{status} {user} {group} -1 {queue} {part} {preceding} {_short(think)}"
         yield f"{job} {times} {procs} -1 -1 {procs} {_short(requested)} {_short(memory)} {labels}"
 
 
@@ -360,7 +363,7 @@ def _short(number: float) -> str:
 
 JOB, SUBMIT, WAIT, RUNTIME, ALLOCATED, CPU_TIME = 0, 1, 2, 3, 4, 5
 REQUESTED_PROCS, REQUESTED_TIME, REQUESTED_MEMORY = 7, 8, 9
-STATUS, USER, GROUP, QUEUE, PARTITION = 10, 11, 12, 14, 15
+STATUS, USER, GROUP, QUEUE, PARTITION, PRECEDING, THINK = 10, 11, 12, 14, 15, 16, 17
 
 PARTIAL = (2.0, 3.0, 4.0)
 """Status of a part of a job: to be continued, last and completed, last and failed."""
@@ -382,6 +385,7 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
 MOST_WIDER = (
     1.1  # A much wider job is rather an error in its row, or MaxProcs counts something else
 )
+MOST_OF_A_SITE = 2 / 3  # of all processors, as used by one of several machines
 MOST_LISTED_VALUES = 4  # of contradictory values, in a note
 
 
@@ -414,9 +418,10 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
     requested_s[missing] = table[missing, RUNTIME]
     notes += _notes_about_jobs(table, requested_s, missing, rules)
     mem_bytes = _mem_bytes(swf, selected, notes)
+    preceding, think_s = _preceding_jobs(table, ids[selected], notes)
     first_submit_s = float(table[:, SUBMIT].min())
     epoch_s = _epoch_s(swf, first_submit_s, notes)
-    return Workload.from_arrays(
+    workload = Workload.from_arrays(
         submit_s=table[:, SUBMIT],
         runtime_s=table[:, RUNTIME],
         procs=procs,
@@ -429,6 +434,8 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         partition=table[:, PARTITION],
         status=table[:, STATUS],
         mem_bytes_per_proc=mem_bytes,
+        preceding_job=preceding,
+        think_s=think_s,
         name=_name(swf.path),
         max_procs=max_procs,
         start_unix_s=None if epoch_s is None else epoch_s + first_submit_s,
@@ -438,6 +445,7 @@ def read_swf(path: str | PathLike[str], rules: ReadingRules | None = None) -> Wo
         requested_is_runtime=bool(missing.any()),
         unsorted="sort",
     )
+    return replace(workload, notes=(*workload.notes, *_notes_about_sites(workload)))
 
 
 def scheduler_in(text: str) -> str | None:
@@ -661,9 +669,17 @@ def _notes_about_jobs(
     differ = both & (table[:, ALLOCATED] != table[:, REQUESTED_PROCS])
     which = rules.procs.split("_", maxsplit=1)[0]
     elsewhere = ~missing & (rules.requested_time == "field_6")
+    no_request = "no requested time; the run time replaces it (clairvoyant)"
+    n_other = int((missing & (table[:, REQUESTED_TIME] > 0)).sum())
+    if n_other:
+        no_request = (
+            f"no requested time in field 6; the run time replaces it (clairvoyant), though "
+            f"{n_other:,} of them have a requested time in field 9: read it with "
+            "requested_time='field_9'"
+        )
     oddities = (
         ("requested_time", elsewhere, "the requested time was taken from field 6"),
-        ("requested_missing", missing, "no requested time; the run time replaces it (clairvoyant)"),
+        ("requested_missing", missing, no_request),
         ("procs", differ, f"requested and allocated processors differ; the {which} are used"),
         (
             "requested_below_runtime",
@@ -679,6 +695,75 @@ def _notes_about_jobs(
     for rule, rows, description in oddities:
         if rows.any():
             yield ReadingNote(rule, int(rows.sum()), f"{_jobs(rows)}: {description}.")
+
+
+def _preceding_jobs(
+    table: NDArray[np.float64], ids: NDArray[np.float64], notes: list[ReadingNote]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the preceding job of each row, -1 if there is none, and the think time or NaN.
+
+    A preceding job counts if it is among the jobs and earlier: by submission, then by number. The
+    fields are not read if they contradict the recorded times of most jobs: a job is submitted the
+    think time after that end, to the second, and starts after it in any case.
+    """
+    unknown = np.full(len(ids), -1.0), np.full(len(ids), np.nan)
+    by_id = np.argsort(ids)
+    place = np.minimum(np.searchsorted(ids[by_id], table[:, PRECEDING]), len(ids) - 1)
+    of = by_id[place]
+    submit_s = table[:, SUBMIT]
+    is_earlier = (submit_s[of] < submit_s) | ((submit_s[of] == submit_s) & (ids[of] < ids))
+    names_one = (table[:, PRECEDING] >= 0) & (ids[of] == table[:, PRECEDING]) & is_earlier
+    n_named = int(names_one.sum())
+    if n_named == 0:
+        return unknown
+    think_s = np.where(table[:, THINK] >= 0, table[:, THINK], np.nan)
+    wait_s = np.where(table[:, WAIT] < 0, np.nan, table[:, WAIT])
+    end_s = (submit_s + wait_s + table[:, RUNTIME])[of]
+    checked = names_one & ~np.isnan(end_s + wait_s)
+    wrong = checked & (
+        (np.abs(submit_s - end_s - think_s) > 1.0) | (submit_s + wait_s < end_s - 1.0)
+    )
+    if wrong.sum() > 0.5 * checked.sum():
+        sentence = (
+            f"{n_named:,} jobs name a preceding job (fields 17 and 18), but {wrong.sum():,} of "
+            "them were not submitted so long after its recorded end; these fields were not read."
+        )
+        notes.append(ReadingNote("preceding_job", int(wrong.sum()), sentence))
+        return unknown
+    sentence = (
+        f"{n_named:,} of {len(ids):,} jobs are submitted after the end of another one (fields 17 "
+        "and 18); simulations submit them as logged unless dependencies is 'logged'."
+    )
+    notes.append(ReadingNote("dependencies", n_named, sentence))
+    return np.where(names_one, table[:, PRECEDING], -1.0), np.where(names_one, think_s, np.nan)
+
+
+def _notes_about_sites(workload: Workload) -> Iterator[ReadingNote]:
+    """Yield a warning if the log looks like the sum of several machines, such as that of a grid.
+
+    It does if no partition ever used more than `MOST_OF_A_SITE` of the processors, and if what the
+    partitions used at most, each at its own time, adds up to no more than all: partitions that
+    share processors add up to more. A job runs in one of them.
+    """
+    procs, parts = workload.max_procs, np.unique(workload.partition)
+    if procs is None or len(parts) < 2 or np.isnan(workload.logged_wait_s).any():
+        return
+    start_s = workload.submit_s + workload.logged_wait_s
+    end_s, by_part = start_s + workload.runtime_s, np.argsort(workload.partition, kind="stable")
+    firsts = np.searchsorted(workload.partition[by_part], parts)
+    most = [
+        most_procs_in_use(start_s[rows], end_s[rows], workload.procs[rows])
+        for rows in np.split(by_part, firsts[1:])
+    ]
+    if max(most) > MOST_OF_A_SITE * procs or sum(most) > procs:
+        return
+    sentence = (
+        f"the jobs ran in {len(parts)} partitions, none of which ever used more than "
+        f"{max(most):,} of the {procs:,} processors: the log looks like the sum of several "
+        "machines. A simulation lets every job run on all processors unless the cluster has "
+        "partitions; simulate the jobs of one partition (field 16) on its own machine."
+    )
+    yield ReadingNote("sites", workload.n_jobs, sentence)
 
 
 def _machine_size(swf: SwfText, rules: ReadingRules, notes: list[ReadingNote]) -> int | None:

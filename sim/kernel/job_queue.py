@@ -3,8 +3,10 @@
 A job that outlives its estimate gets a longer one, in steps of 1, 5, 15 and 30 minutes and 1, 2, 5,
 10, 20, 50 and 100 hours, until it is in the future (D. Tsafrir, Y. Etsion, D. G. Feitelson,
 Backfilling using system-generated predictions rather than user runtime estimates, TPDS 2007,
-section 3.2). A user limit holds later jobs of a user outside the queue, where no order and no rule
-sees them; when a job inside ends, the held job with the best rank enters.
+section 3.2). With `PartitionState.decides_late`, a decision is due at that moment; without, the
+estimate is corrected at the next decision for another reason. A user limit holds later jobs of a
+user outside the queue, where no order and no rule sees them; when a job inside ends, the held job
+with the best rank enters.
 """
 
 import math
@@ -146,6 +148,8 @@ def prepare_decision(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
 def _correct(pool: Pool, k: int, now_s: float) -> None:
     """Prolong the estimates of running jobs that should have ended by now."""
     here = pool.partitions[k]
+    if here.decides_late == 1:
+        here.wake_s = math.inf  # the decision and `wake_at_overrun` set it anew
     for slot in range(here.first, here.first + here.n_listed):
         job = pool.running[slot]
         if job != TAKEN and pool.jobs[job].estimated_end_s <= now_s:
@@ -156,6 +160,23 @@ def _correct(pool: Pool, k: int, now_s: float) -> None:
             here.n_sorted = 0
             here.look_from = here.head
             here.has_ended = OVERRUN
+
+
+@noinline
+@kernel
+def wake_at_overrun(pool: Pool, k: int) -> None:
+    """Let partition k decide when the first estimate of its running jobs runs out, if not before.
+
+    Call it after every decision of a partition with `PartitionState.decides_late`: all estimates
+    are in the future then.
+    """
+    here = pool.partitions[k]
+    if here.head == here.tail:
+        return
+    for slot in range(here.first, here.first + here.n_listed):
+        job = pool.running[slot]
+        if job != TAKEN:
+            here.wake_s = min(here.wake_s, pool.jobs[job].estimated_end_s)
 
 
 OVERRUN = 2  # Value of `PartitionState.has_ended` after an overrun: no reservation is reliable

@@ -265,6 +265,7 @@ class PolicyContext:
             the backfilling rule and of the order.
         is_eager: the rule decides even when no job can start.
         corrects: jobs may outlive their estimates.
+        decides_late: a decision is due when the estimate of a running job runs out.
         is_ranked_anew: the scores of the order change.
         plans, keeps_plan: the rule plans ahead; and it keeps its plan from decision to decision.
         users: users and their shares; None if no policy uses them.
@@ -277,6 +278,7 @@ class PolicyContext:
     order_options: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
     is_eager: bool = False
     corrects: bool = False
+    decides_late: bool = False
     is_ranked_anew: bool = False
     plans: bool = False
     keeps_plan: bool = False

@@ -94,16 +94,17 @@ class PartitionState:
         freed_s, freed: latest time of processors that were given back to its plan since the last
             move of jobs, and how many were free at most where they were given back.
         n_gains, n_lows: how often processors were given back to its plan, and rows of `PlanGain`.
+        decides_late: 1 if a decision is due when the estimate of a running job runs out.
         wake_s: time of a decision without arrival or end; infinite is never.
         preempts: 1 if jobs may be killed for the first in the queue.
         n_windows: number of capacity windows.
     """
 
     __slots__ = (
-        "corrects", "extra", "first", "first_step", "free", "freed", "freed_s", "has_ended", "head",
-        "is_eager", "keeps_plan", "look_from", "n_ended", "n_gains", "n_listed", "n_lows",
-        "n_queued", "n_sorted", "n_steps", "n_windows", "narrowest", "plan_slot", "preempts",
-        "reserved_for", "shadow_s", "tail", "wake_s",
+        "corrects", "decides_late", "extra", "first", "first_step", "free", "freed", "freed_s",
+        "has_ended", "head", "is_eager", "keeps_plan", "look_from", "n_ended", "n_gains",
+        "n_listed", "n_lows", "n_queued", "n_sorted", "n_steps", "n_windows", "narrowest",
+        "plan_slot", "preempts", "reserved_for", "shadow_s", "tail", "wake_s",
     )  # fmt: skip
     first: int
     free: int
@@ -129,6 +130,7 @@ class PartitionState:
     freed: int
     n_gains: int
     n_lows: int
+    decides_late: int
     wake_s: float
     preempts: int
     n_windows: int
@@ -254,6 +256,7 @@ def empty_pool(
     partitions["narrowest"] = NOBODY
     partitions["reserved_for"] = -1
     partitions["is_eager"], partitions["corrects"] = context.is_eager, context.corrects
+    partitions["decides_late"] = context.decides_late
     partitions["wake_s"] = np.inf
     blocks = rows(QueueBlock, int(last[-1]))
     blocks["procs"], blocks["estimate_s"], blocks["reserved_s"] = NOBODY, np.inf, np.inf

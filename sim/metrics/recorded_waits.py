@@ -177,7 +177,9 @@ def wait_agreement(scenario: Scenario, result: SimulationResult) -> WaitAgreemen
         ScenarioError: the log records no wait of a job that ran.
     """
     workload = scenario.workload
-    return _agreement(workload, result.start_s - workload.submit_s, _compared(workload, result))
+    return _agreement(
+        workload, result.start_s - result.submissions_s(workload), _compared(workload, result)
+    )
 
 
 def _compared(workload: Workload, result: SimulationResult) -> Mask:
@@ -231,7 +233,7 @@ def backtest(scenario: Scenario, result: SimulationResult) -> Backtest:
     """
     workload, procs = scenario.workload, scenario.cluster.total_procs
     compared = _compared(workload, result)
-    simulated_s = result.start_s - workload.submit_s
+    simulated_s = result.start_s - result.submissions_s(workload)
     record = RecordedSchedule(workload, procs)
     return Backtest(
         agreement=_agreement(workload, simulated_s, compared),
@@ -509,7 +511,7 @@ def corrected_replays(
 
 def _correction(name: str, scenario: Scenario, result: SimulationResult) -> Correction:
     workload = scenario.workload
-    simulated_s = result.start_s - workload.submit_s
+    simulated_s = result.start_s - result.submissions_s(workload)
     compared = _compared(workload, result)
     first = np.arange(workload.n_jobs) < workload.n_jobs // 2
     halves = (compared & first, compared & ~first)

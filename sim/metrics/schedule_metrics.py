@@ -292,9 +292,7 @@ def max_wait_s(
     short_requests = (scenario.workload.requested_s < requested_below_s) & ~np.isnan(result.start_s)
     if not short_requests.any():
         return None
-    return float(
-        (result.start_s[short_requests] - scenario.workload.submit_s[short_requests]).max()
-    )
+    return float((result.start_s - result.submissions_s(scenario.workload))[short_requests].max())
 
 
 def _makespan_s(
@@ -302,7 +300,9 @@ def _makespan_s(
 ) -> float | None:
     if not rows.any():
         return None
-    return float(result.end_s[rows].max()) - float(scenario.workload.submit_s[rows].min())
+    return float(result.end_s[rows].max()) - float(
+        result.submissions_s(scenario.workload)[rows].min()
+    )
 
 
 def _utilisation(
@@ -332,7 +332,7 @@ def _partition(
 def _group(
     scenario: Scenario, admission: Admission, result: SimulationResult, rows: NDArray[np.bool_]
 ) -> GroupMetrics:
-    start_s, submit_s = result.start_s, scenario.workload.submit_s
+    start_s, submit_s = result.start_s, result.submissions_s(scenario.workload)
     runtime_s = admission.runtime_s
     if not rows.all():
         start_s, submit_s, runtime_s = start_s[rows], submit_s[rows], runtime_s[rows]
@@ -379,10 +379,10 @@ def _between(low: float, high: float, share: float) -> float:
 def _utilisation_at_arrival(
     scenario: Scenario, admission: Admission, result: SimulationResult, ran: NDArray[np.bool_]
 ) -> float | None:
-    submit_s = scenario.workload.submit_s[ran]
-    if len(submit_s) == 0 or submit_s[-1] == submit_s[0]:
+    submit_s = result.submissions_s(scenario.workload)[ran]
+    if len(submit_s) == 0 or submit_s.max() == submit_s.min():
         return None
-    first_s, last_s = submit_s[0], submit_s[-1]
+    first_s, last_s = submit_s.min(), submit_s.max()
     inside_s = np.minimum(result.end_s[ran], last_s) - np.minimum(result.start_s[ran], last_s)
     capacity = scenario.cluster.total_procs * (last_s - first_s)
     return float((inside_s * admission.procs[ran]).sum() / capacity)

@@ -6,6 +6,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.model.workload import Workload
+
 
 class JobState(IntEnum):
     """Final state of a job: completed, killed or rejected."""
@@ -123,6 +125,9 @@ class SimulationResult:
             starts with its first instance and ends with its last one.
         holds: when each job held nodes, if idle nodes are switched off, else None. A start is
             `from_s` and the seconds that nodes booted.
+        submit_s: float64, when each job was submitted, if some are submitted after the end of
+            another one; else None, because all are submitted as logged. The logged time for a
+            rejected job.
     """
 
     start_s: NDArray[np.float64]
@@ -137,6 +142,7 @@ class SimulationResult:
     restarts: Restarts | None = None
     instances: Instances | None = None
     holds: Holds | None = None
+    submit_s: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for column in self.columns().values():
@@ -163,12 +169,18 @@ class SimulationResult:
         if self.holds is not None:
             columns["hold_from_s"] = self.holds.from_s
             columns["hold_until_s"] = self.holds.until_s
+        if self.submit_s is not None:
+            columns["submit_s"] = self.submit_s
         if self.instances is not None:
             columns |= {
                 f"instance_{instance_field.name}": getattr(self.instances, instance_field.name)
                 for instance_field in fields(self.instances)
             }
         return columns
+
+    def submissions_s(self, workload: Workload) -> NDArray[np.float64]:
+        """Return when the jobs of the simulated workload were submitted: float64 [n_jobs]."""
+        return workload.submit_s if self.submit_s is None else self.submit_s
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SimulationResult):

@@ -16,11 +16,12 @@ from sim.model.cluster import (
     check_windows,
     cluster_values,
 )
+from sim.model.dependencies import DependencySource, dependencies_of
 from sim.model.errors import ScenarioError, UnknownNameError
 from sim.model.power import NodePower
 from sim.model.workload import UNKNOWN, Workload
 
-Overrun = Literal["raise", "kill", "extend"]
+Overrun = Literal["raise", "kill", "extend", "extend_at_events"]
 TooWide = Literal["refuse", "reject", "clip"]
 DEFAULT_PLACEMENT = "first_fit"
 Allocation = Literal["processors", "whole_nodes", "shared_nodes", "instances"]
@@ -42,8 +43,9 @@ class Scenario:
         overrun: what happens when a job runs longer than requested. ``raise``: the scheduler's
             estimate is max(requested, run time) and the job runs to its end. ``kill``: the job is
             cut at its request. ``extend``: the scheduler plans with the request, prolongs it
-            repeatedly when the job outlives it (`sim.kernel.job_queue`), and the job runs to its
-            end.
+            repeatedly when the job outlives it (`sim.kernel.job_queue`), decides anew each time
+            the request or its prolongation runs out, and the job runs to its end.
+            ``extend_at_events``: likewise, but it notices only when a job arrives or ends.
         too_wide: what happens to a job that no partition admits. ``refuse``: the scenario raises.
             ``reject``: the job never runs and counts as rejected. ``clip``: a job that is too wide
             takes all processors that the widest partition gives to one job, and its run time and
@@ -72,6 +74,10 @@ class Scenario:
         placement: name of the rule that selects machines for instances
             (`sim.policies.placements.PLACEMENTS`).
         throttles: times at which machines run slower; this slows instances.
+        dependencies: whether jobs are submitted after the end of another one
+            (`sim.model.dependencies`). ``ignore``: all are submitted as logged. ``logged``: by the
+            preceding jobs and think times in the log. ``sessions``: by those derived from the
+            sessions of each user.
         power: watts of the nodes, for the energy of a schedule of counted processors; if idle nodes
             are switched off, they boot before a job starts. None is unknown.
     """
@@ -93,6 +99,7 @@ class Scenario:
     placement: str = DEFAULT_PLACEMENT
     throttles: tuple[ThrottleWindow, ...] = ()
     power: NodePower | None = None
+    dependencies: DependencySource = "ignore"
 
     def __post_init__(self) -> None:
         if self.overrun not in get_args(Overrun):
@@ -126,6 +133,7 @@ class Scenario:
         check_throttles(self.throttles, self.cluster)
         if self.power is not None:
             self._check_power(self.power)
+        self._check_dependencies()
         if self.allocation != "processors":
             self._check_machines()
         if self.allocation == "instances":
@@ -164,6 +172,24 @@ class Scenario:
                 f"the scenario has the power of nodes and {refused}; leave either out (node power "
                 "needs allocation='processors' and jobs that run once)."
             )
+
+    def _check_dependencies(self) -> None:
+        if self.dependencies == "ignore":
+            return
+        if self.dependencies not in get_args(DependencySource):
+            raise UnknownNameError(
+                "source of dependencies", self.dependencies, get_args(DependencySource)
+            )
+        limited = any(part.running_per_user is not None for part in self.cluster.partitions)
+        if self.allocation == "instances" or limited:
+            refused = "allocation 'instances'"
+            if limited:
+                refused = "a partition with a limit of running jobs per user"
+            raise ScenarioError(
+                f"dependencies is '{self.dependencies}' and the scenario has {refused}; leave "
+                "either out."
+            )
+        dependencies_of(self.workload, self.dependencies)
 
     def _check_machines(self) -> None:
         if self.windows:
@@ -228,6 +254,8 @@ class Scenario:
         if self.allocation == "instances":
             content["placement"] = self.placement
             content["throttles"] = [asdict(window) for window in self.throttles]
+        if self.dependencies != "ignore":
+            content["dependencies"] = self.dependencies
         if self.power is not None:
             content["power"] = self.power.values()
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

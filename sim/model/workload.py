@@ -44,7 +44,7 @@ class ReadingNote:
 NOTE_WEIGHTS: Mapping[str, float] = {
     "requested_time": 20.0, "requested_missing": 10.0, "requested_below_runtime": 5.0,
     "header": 0.0, "partition": 0.0, "qos": 0.0, "first": 0.0, "extra_columns": 0.0,
-    "unsorted": 0.0,
+    "unsorted": 0.0, "dependencies": 0.0,
 }  # fmt: skip
 """How much a row that a rule changed says about results, by rule; 1 for all others."""
 
@@ -66,6 +66,9 @@ class Workload:
         user: int64, -1 where unknown; `group`, `queue`, `partition`, `status` likewise.
         mem_bytes_per_proc: int64, requested memory in bytes per processor; -1 where unknown. It
             counts for the digest only if it is known for some job.
+        preceding_job: int64, id of the job after whose end the job was submitted; -1 is none.
+        think_s: float64, seconds from that end to the submission; NaN where unknown. It and
+            `preceding_job` count for the digest only if some job has a preceding one.
         name: name for people; it does not count for equality.
         max_procs: processors of the machine the log comes from; None where unknown.
         start_unix_s: Unix time of the first submission; None where unknown.
@@ -90,6 +93,8 @@ class Workload:
     partition: IntColumn
     status: IntColumn
     mem_bytes_per_proc: IntColumn
+    preceding_job: IntColumn
+    think_s: FloatColumn
     name: str = "workload"
     max_procs: int | None = None
     start_unix_s: float | None = None
@@ -115,6 +120,8 @@ class Workload:
         partition: ArrayLike | None = None,
         status: ArrayLike | None = None,
         mem_bytes_per_proc: ArrayLike | None = None,
+        preceding_job: ArrayLike | None = None,
+        think_s: ArrayLike | None = None,
         name: str = "workload",
         max_procs: int | None = None,
         start_unix_s: float | None = None,
@@ -141,6 +148,8 @@ class Workload:
             partition: as `user`.
             status: as `user`.
             mem_bytes_per_proc: whole numbers, at least -1; None means unknown everywhere.
+            preceding_job: job ids, at least -1; None means none.
+            think_s: seconds, at least 0, or NaN; None means unknown everywhere.
             name: name for people.
             max_procs: machine size, a whole number from 1 to 2**53, or None.
             start_unix_s: Unix time of the first submission, or None.
@@ -179,6 +188,8 @@ class Workload:
         wait = np.full(n_jobs, np.nan) if logged_wait_s is None else logged_wait_s
         requested = checked_times("requested_s", requested_s, n_jobs)
         waited = checked_times("logged_wait_s", wait, n_jobs, unknown_allowed=True)
+        think = np.full(n_jobs, np.nan) if think_s is None else think_s
+        thought = checked_times("think_s", think, n_jobs, unknown_allowed=True)
         return cls(
             submit_s=read_only_copy(submit[order] - submit[order[0]]),
             runtime_s=read_only_copy(runtime[order]),
@@ -192,6 +203,8 @@ class Workload:
             partition=_labels("partition", partition, order),
             status=_labels("status", status, order),
             mem_bytes_per_proc=_labels("mem_bytes_per_proc", mem_bytes_per_proc, order),
+            preceding_job=_labels("preceding_job", preceding_job, order),
+            think_s=read_only_copy(thought[order]),
             name=name,
             max_procs=machine,
             start_unix_s=start_unix_s,
@@ -233,9 +246,13 @@ class Workload:
     @cached_property
     def digest(self) -> str:
         """Return the machine-independent SHA-256 of the job columns in hexadecimal."""
-        sha = hashlib.sha256()
+        sha, absent = hashlib.sha256(), set()
+        if (self.mem_bytes_per_proc == UNKNOWN).all():
+            absent.add("mem_bytes_per_proc")
+        if (self.preceding_job == UNKNOWN).all():
+            absent |= {"preceding_job", "think_s"}
         for key, column in self._columns().items():
-            if key == "mem_bytes_per_proc" and (column == UNKNOWN).all():
+            if key in absent:
                 continue
             sha.update(key.encode())
             if column.dtype == np.float64:

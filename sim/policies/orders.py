@@ -129,10 +129,10 @@ def _f4(facts: JobFacts) -> Floats:
 
 _SOURCE = "learned from simulations (Carastan-Santos & de Camargo 2017)"
 
-F1 = Order("f1", f"log10(r) n + 870 log10(s), {_SOURCE}", _f1)
-F2 = Order("f2", f"sqrt(r) n + 25,600 log10(s), {_SOURCE}", _f2)
-F3 = Order("f3", f"r n + 6,860,000 log10(s), {_SOURCE}", _f3)
-F4 = Order("f4", f"r sqrt(n) + 530,000 log10(s), {_SOURCE}", _f4)
+F1 = Order("f1", f"log10(r) n + 870 log10(s), {_SOURCE}", _f1, uses_submission=True)
+F2 = Order("f2", f"sqrt(r) n + 25,600 log10(s), {_SOURCE}", _f2, uses_submission=True)
+F3 = Order("f3", f"r n + 6,860,000 log10(s), {_SOURCE}", _f3, uses_submission=True)
+F4 = Order("f4", f"r sqrt(n) + 530,000 log10(s), {_SOURCE}", _f4, uses_submission=True)
 
 MOST_WEIGHT = 2.0**32 - 1.0
 

@@ -159,6 +159,7 @@ class Order:
         options: its options.
         half_life_s: option values to the half-life of the usage of users, 0 for no decay; None if
             it does not use the `fair_share` of a job's user, which is 1 then.
+        uses_submission: `score` uses the logged submission, beside other facts.
         check: raises `ScenarioError` if a scenario lacks input of the order, from the option
             values.
     """
@@ -171,6 +172,7 @@ class Order:
     score_tasks: Callable[[TaskFacts], Floats] | None = None
     options: tuple[PolicyOption, ...] = ()
     half_life_s: Callable[[Mapping[str, float]], float | None] = _no_half_life
+    uses_submission: bool = False
     check: Callable[[Scenario, Mapping[str, float]], None] = _nothing_missing
 
 

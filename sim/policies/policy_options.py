@@ -69,6 +69,12 @@ def options_of(scenario: Scenario) -> OptionValues:
         for option in declared
     }
     order.check(scenario, values)
+    if order.uses_submission and scenario.dependencies != "ignore":
+        raise ScenarioError(
+            f"order '{order.name}' scores the logged submission of a job, but dependencies is "
+            f"'{scenario.dependencies}', with which a job may be submitted at another time; choose "
+            "another order, or leave dependencies out."
+        )
     if scenario.allocation != "processors" and rule.decide is not None:
         for option in rule.options:
             if values[option.name] != option.usual:

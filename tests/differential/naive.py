@@ -6,8 +6,9 @@ anew from the running jobs every time they are needed.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
+from typing import Protocol
 
 from sim import Scenario
 from tests.differential import naive_priority
@@ -16,6 +17,10 @@ PROLONGED_BY = [60, 300, 900, 1800, 3600, 7200, 5 * 3600, 10 * 3600, 20 * 3600, 
 LAST_PROLONGED_BY = 100 * 3600
 
 Stay = tuple[float, float, int]
+
+
+class Runs(Protocol):
+    until: float
 
 
 @dataclass
@@ -32,6 +37,9 @@ class Job:
     promised: float | None = None
     until: float = 0.0
     times_prolonged: int = 0
+    after: int | None = None
+    think: float | None = None
+    turn: int = 0
 
     @property
     def end(self) -> float:
@@ -106,7 +114,7 @@ def jobs_of(scenario: Scenario) -> list[Job]:
             raise AssertionError(f"row {row} fits nowhere")
         if scenario.overrun == "kill":
             runtime, estimate = min(runtime, requested + scenario.grace_s), requested
-        elif scenario.overrun == "extend":
+        elif scenario.overrun in ("extend", "extend_at_events"):
             estimate = requested
         else:
             estimate = max(runtime, requested)
@@ -143,6 +151,7 @@ class Site:
     shadow: float = 0.0
     extra: int = 0
     something_ended: bool = False
+    alarm: float = math.inf
 
     def fits(self, job: Job) -> bool:
         return job.procs <= free_procs(self.total, self.running)
@@ -248,6 +257,10 @@ RULES = {
 }
 
 
+ANEW = ("lxf", "wfp3", "unicef", "multifactor")
+"""Orders whose scores change while jobs wait; ties go to the earlier row."""
+
+
 def rated(scenario: Scenario, jobs: list[Job], now: float) -> Callable[[Job], float]:
     """What the queue is sorted by at this moment."""
     if scenario.order != "multifactor":
@@ -258,27 +271,83 @@ def rated(scenario: Scenario, jobs: list[Job], now: float) -> Callable[[Job], fl
         for job in jobs
         if job.start is not None
     ]
-    return lambda job: -naive_priority.priority(scenario, job.row, job.place, now, stays)
+    return lambda job: (
+        -naive_priority.priority(scenario, job.row, job.place, now, stays, submit=job.submit)
+    )
+
+
+def follow(scenario: Scenario, jobs: list[Job]) -> None:
+    """Note the job after which each one comes, from fields 17 and 18 or sessions."""
+    w = scenario.workload
+    row_of = {job.job_id: job.row for job in jobs}
+    ended = [float(w.submit_s[r] + w.logged_wait_s[r] + w.runtime_s[r]) for r in range(w.n_jobs)]
+    for job in jobs:
+        if scenario.dependencies == "logged":
+            before = row_of.get(int(w.preceding_job[job.row]))
+            if before is not None and before < job.row:
+                job.after = before
+                think = float(w.think_s[job.row])
+                job.think = None if math.isnan(think) else think
+        elif scenario.dependencies == "sessions" and w.user[job.row] >= 0:
+            batches: list[list[int]] = []
+            for row in [o.row for o in jobs[: job.row + 1] if w.user[o.row] == w.user[job.row]]:
+                if batches and any(ended[r] > w.submit_s[row] for r in batches[-1]):
+                    batches[-1].append(row)
+                else:
+                    batches.append([row])
+            if len(batches) > 1:
+                before, mine = batches[-2:]
+                last = min(before, key=lambda r: (-ended[r], r))
+                if float(w.submit_s[mine[0]]) - ended[last] <= 20 * 60:
+                    job.after, job.think = last, job.submit - ended[last]
+
+
+def expiry(scenario: Scenario, queue: Sized, running: Iterable[Runs]) -> float:
+    """When an estimate runs out and jobs wait that may profit; never unless this is watched."""
+    if scenario.overrun != "extend" or not queue or scenario.options.get("actual_times"):
+        return math.inf
+    return min((job.until for job in running), default=math.inf)
 
 
 def starts(scenario: Scenario) -> list[float]:
     """Start times in the order of the workload's rows."""
+    return [job.start for job in simulated(scenario) if job.start is not None]
+
+
+def simulated(scenario: Scenario) -> list[Job]:
+    """All jobs, in the order of the workload's rows, after the simulation."""
     jobs = jobs_of(scenario)
+    follow(scenario, jobs)
     parts = scenario.cluster.partitions
     sites = [Site(part.procs, [], [], dict(scenario.options)) for part in parts]
-    future = sorted(jobs, key=lambda job: job.submit)
+    future = sorted((job for job in jobs if job.after is None), key=lambda job: job.submit)
+    turn = 0
     while future or any(site.running or site.queue for site in sites):
+        turn += 1
         moments = [job.end for site in sites for job in site.running]
         moments += [j.promised for site in sites for j in site.queue if j.promised is not None]
+        moments += [site.alarm for site in sites]
         if future:
             moments.append(future[0].submit)
         now = min(moments)
         concerned = set()
+        for job in [j for site in sites for j in site.running if j.end <= now]:
+            for follower in [j for j in jobs if j.after == job.row]:
+                if follower.think is None:
+                    follower.submit = max(follower.submit, now)
+                else:
+                    follower.submit = now + follower.think
+                future.append(follower)
+        future.sort(key=lambda job: (job.submit, job.row))
         while future and future[0].submit == now:
             job = future.pop(0)
+            job.turn = turn
             sites[job.place].queue.append(job)
             concerned.add(job.place)
         for place, site in enumerate(sites):
+            if site.alarm == now:
+                site.alarm = math.inf
+                concerned.add(place)
             left = [job for job in site.running if job.end > now]
             if len(left) < len(site.running):
                 site.something_ended = True
@@ -288,17 +357,21 @@ def starts(scenario: Scenario) -> list[float]:
                 concerned.add(place)
         for place in sorted(concerned):
             site = sites[place]
-            if site.queue and scenario.overrun in ("extend", "kill"):
+            if site.queue and scenario.overrun != "raise":
                 late = [job for job in site.running if job.prolong(now)]
                 if late:
                     site.something_ended = True
                     for job in site.queue:
                         job.promised = None
             rate = rated(scenario, jobs, now)
-            site.queue.sort(key=lambda j: (rate(j), j.submit, j.job_id))
+            if scenario.dependencies == "ignore":
+                site.queue.sort(key=lambda j: (rate(j), j.submit, j.job_id))
+            elif scenario.order in ANEW:
+                site.queue.sort(key=lambda j: (rate(j), j.row))
+            else:
+                score = (lambda j: 0.0) if scenario.order == "fcfs" else rate
+                site.queue.sort(key=lambda j: (score(j), j.turn, j.row))
             RULES[scenario.backfill](site, now)
-    found = []
-    for job in jobs:
-        assert job.start is not None
-        found.append(job.start)
-    return found
+            site.alarm = expiry(scenario, site.queue, site.running)
+    assert all(job.start is not None for job in jobs)
+    return jobs

@@ -218,7 +218,7 @@ def schedule(scenario: Scenario) -> list[Job]:
         moments = [job.end for site in sites for job in site.running]
         moments += [j.promised for site in sites for j in site.queue if j.promised is not None]
         moments += [w.from_s for w in ahead] + [w.until_s for w in going]
-        moments += [job.submit for job in future[:1]]
+        moments += [job.submit for job in future[:1]] + [site.alarm for site in sites]
         now = min(moments)
         concerned = set()
         for place, site in enumerate(sites):
@@ -245,7 +245,7 @@ def schedule(scenario: Scenario) -> list[Job]:
             if window.kind != "planned":
                 concerned.add(where[window.partition])
         for place, site in enumerate(sites):
-            if any(job.promised == now for job in site.queue):
+            if site.alarm == now or any(job.promised == now for job in site.queue):
                 concerned.add(place)
         for place in sorted(concerned):
             site = sites[place]
@@ -266,4 +266,5 @@ def schedule(scenario: Scenario) -> list[Job]:
                     site.kill(victim, now)
                 site.queue.sort(key=rank)
             serve(site, now, scenario)
+            site.alarm = naive.expiry(scenario, site.queue, site.running)
     return jobs

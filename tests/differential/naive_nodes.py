@@ -11,7 +11,7 @@ from math import inf
 
 from sim import Scenario
 from tests.differential import naive_priority
-from tests.differential.naive import LAST_PROLONGED_BY, PROLONGED_BY, score
+from tests.differential.naive import LAST_PROLONGED_BY, PROLONGED_BY, expiry, score
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def jobs_of(scenario: Scenario) -> list[Job]:
         estimate = max(runtime, requested)
         if scenario.overrun == "kill":
             runtime, estimate = min(runtime, requested), requested
-        elif scenario.overrun == "extend":
+        elif scenario.overrun in ("extend", "extend_at_events"):
             estimate = requested
         jobs.append(
             Job(
@@ -182,9 +182,10 @@ def schedule(scenario: Scenario) -> list[Job]:
     queues: list[list[Job]] = [[] for _ in machines]
     running: list[list[Job]] = [[] for _ in machines]
     future = sorted((job for job in jobs if place[job] >= 0), key=lambda job: job.submit)
+    alarms = [inf for _ in machines]
     while future or any(running):
         moments = [job.ends(job.runtime) for here in running for job in here]
-        now = min(moments + [job.submit for job in future[:1]])
+        now = min(moments + [job.submit for job in future[:1]] + alarms)
         concerned = set()
         while future and future[0].submit == now:
             job = future.pop(0)
@@ -192,7 +193,7 @@ def schedule(scenario: Scenario) -> list[Job]:
             concerned.add(place[job])
         for k, here in enumerate(machines):
             left = [job for job in running[k] if job.ends(job.runtime) > now]
-            if len(left) == len(running[k]) and k not in concerned:
+            if len(left) == len(running[k]) and k not in concerned and alarms[k] > now:
                 continue
             running[k] = left
             for job in left if queues[k] else []:
@@ -200,5 +201,6 @@ def schedule(scenario: Scenario) -> list[Job]:
             rate = rated(scenario, jobs, k, now)
             queues[k].sort(key=lambda j: (rate(j), j.submit, j.job_id))
             serve(now, queues[k], here, running[k], scenario.backfill)
+            alarms[k] = expiry(scenario, queues[k], running[k])
     assert not any(queues)
     return jobs

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from sim import NodePower, Scenario
-from tests.differential.naive import RULES, Job, Site, jobs_of, score
+from tests.differential.naive import RULES, Job, Site, expiry, jobs_of, score
 
 
 @dataclass
@@ -99,7 +99,7 @@ def simulate(scenario: Scenario) -> tuple[list[Run], list[Nodes]]:
     while future or any(site.running or site.queue for site in sites):
         moments = [end(job) for site in sites for job in site.running]
         moments += [j.promised for site in sites for j in site.queue if j.promised is not None]
-        moments += [job.submit for job in future[:1]]
+        moments += [job.submit for job in future[:1]] + [site.alarm for site in sites]
         now = min(moments)
         concerned = set()
         while future and future[0].submit == now:
@@ -113,11 +113,11 @@ def simulate(scenario: Scenario) -> tuple[list[Run], list[Nodes]]:
                     nodes[place].give(job.procs, now)
                 site.running.remove(job)
                 site.something_ended = True
-            if ended or any(job.promised == now for job in site.queue):
+            if ended or site.alarm == now or any(job.promised == now for job in site.queue):
                 concerned.add(place)
         for place in sorted(concerned):
             site = sites[place]
-            if site.queue and scenario.overrun in ("extend", "kill"):
+            if site.queue and scenario.overrun != "raise":
                 late = [job for job in site.running if job.prolong(now)]
                 if late:
                     site.something_ended = True
@@ -126,6 +126,7 @@ def simulate(scenario: Scenario) -> tuple[list[Run], list[Nodes]]:
             site.queue.sort(key=lambda j: (score(j, scenario.order, now), j.submit, j.job_id))
             had = list(site.running)
             RULES[scenario.backfill](site, now)
+            site.alarm = expiry(scenario, site.queue, site.running)
             for job in site.running:
                 if job in had:
                     continue

@@ -50,10 +50,13 @@ def fair_share(scenario: Scenario, user: int, now: float, stays: list[Stay]) -> 
     return float(2 ** -(mine / everything / share))
 
 
-def priority(scenario: Scenario, row: int, place: int, now: float, stays: list[Stay]) -> int:
+def priority(
+    scenario: Scenario, row: int, place: int, now: float, stays: list[Stay],
+    submit: float | None = None,
+) -> int:  # fmt: skip
     """Points of a job that waits; whole ones, but what is all but the next whole one is that."""
     told, w, parts = scenario.options, scenario.workload, scenario.cluster.partitions
-    waited = now - float(w.submit_s[row])
+    waited = now - (float(w.submit_s[row]) if submit is None else submit)
     age = min(waited / told.get("age_max_s", WEEK), 1.0)
     size = int(w.procs[row]) / sum(part.procs for part in parts)
     if told.get("favor_small"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import floor, inf
 
 from sim import Scenario
+from tests.differential.naive import expiry
 from tests.differential.naive_nodes import Job, Machine, jobs_of, machines_of, rated, suits
 
 Share = dict[Machine, int]
@@ -202,5 +203,6 @@ def schedule(scenario: Scenario) -> list[Job]:
             rate = rated(scenario, jobs, sites.index(site), now)
             site.queue.sort(key=lambda j: (rate(j), j.submit, j.job_id))
             site.serve(now, scenario.backfill)
+            site.alarm = min(site.alarm, expiry(scenario, site.queue, site.held))
     assert not any(site.queue for site in sites)
     return jobs

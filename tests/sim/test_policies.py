@@ -255,10 +255,13 @@ def test_who_outlives_its_request_is_expected_ever_later() -> None:
     # from 65 on, when the others ended, still. Nothing happens then until 500.
     jobs: Rows = [(0, 500, 6), (2, 5, 10), (20, 45, 4), (20, 55, 4)]
     requested = [10.0, 5.0, 45.0, 55.0]
-    assert starts(jobs, requested=requested, overrun="extend") == [0.0, 500.0, 20.0, 505.0]
+    found = starts(jobs, requested=requested, overrun="extend_at_events")
+    assert found == [0.0, 500.0, 20.0, 505.0]
+    # With a decision at 70, when that estimate runs out, it is expected at 370: room for 55 s.
+    assert starts(jobs, requested=requested, overrun="extend") == [0.0, 500.0, 20.0, 70.0]
     # At 71 it is expected at 70 + 300: now there is room for 55 s.
     jobs.append((71, 1, 10))
-    found = starts(jobs, requested=[*requested, 1.0], overrun="extend")
+    found = starts(jobs, requested=[*requested, 1.0], overrun="extend_at_events")
     assert found == [0.0, 500.0, 20.0, 71.0, 505.0]
 
 

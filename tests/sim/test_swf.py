@@ -253,6 +253,34 @@ def test_requests_in_field_6(log) -> None:  # type: ignore[no-untyped-def]
             read_swf(path, ReadingRules(requested_missing=choice))
 
 
+def test_requests_that_are_not_in_the_chosen_field_are_said_to_be_in_the_other(log) -> None:  # type: ignore[no-untyped-def]
+    path = log(row(1), row(2), row(3, asked=-1), row(4, cpu=60))
+    found = read_swf(path, ReadingRules(requested_time="field_6"))
+    assert found.requested_s.tolist() == [10.0, 10.0, 10.0, 60.0]
+    (note,) = [note for note in found.notes if note.rule == "requested_missing"]
+    assert note.sentence == (
+        "3 jobs: no requested time in field 6; the run time replaces it (clairvoyant), though 2 of "
+        "them have a requested time in field 9: read it with requested_time='field_9'."
+    )
+
+
+def sites(log, wait: int, widest: int):  # type: ignore[no-untyped-def]
+    """Two partitions, 1 and 2, with jobs of up to `widest` of the 64 processors at one time."""
+    first = row(1, wait=0, alloc=widest, procs=widest)
+    second = row(2, wait=wait, alloc=20, procs=20).replace(" 1 2 -1 -1", " 1 3 -1 -1")
+    return read_swf(log(first, second))
+
+
+def test_a_log_that_is_the_sum_of_several_machines_is_warned_of(log) -> None:  # type: ignore[no-untyped-def]
+    (note,) = [note for note in sites(log, 0, 42).notes if note.rule == "sites"]
+    assert (
+        "2 partitions, none of which ever used more than 42 of the 64 processors" in note.sentence
+    )
+    assert "sites" not in noted(sites(log, 0, 43))  # more than two thirds: a main partition
+    assert "sites" not in noted(sites(log, 20, 60))  # 60 and then 20 of 64: they share processors
+    assert "sites" not in noted(read_swf(log(row(1), row(2))))  # one partition
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -219,8 +219,18 @@ def simulate(
         ),
     ] = None,
     overrun: Annotated[
-        str, typer.Option(help="For jobs that outlast their request: raise, kill, extend.")
+        str,
+        typer.Option(
+            help="For jobs that outlast their request: raise, kill, extend, extend_at_events."
+        ),
     ] = "raise",
+    dependencies: Annotated[
+        str,
+        typer.Option(
+            help="Submit jobs after the end of another one: ignore, logged (SWF fields 17 and 18), "
+            "sessions (of each user, from the recorded times)."
+        ),
+    ] = "ignore",
     grace: Annotated[
         str | None,
         typer.Option(
@@ -287,6 +297,7 @@ def simulate(
         "--node-memory": node_memory, "--explain": explain_job,
         "--backtest": compare or None, "--against": against, "--power": power or None,
         "--overrun": None if overrun == "raise" else overrun,
+        "--dependencies": None if dependencies == "ignore" else dependencies,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
@@ -334,6 +345,7 @@ def simulate(
         qos_priority=by_number(qos or [], "--qos", "2=100"),
         shares=by_number(share or [], "--share", "17=2"),
         windows=tuple(window_of(text) for text in window or []),
+        dependencies=dependencies,  # type: ignore[arg-type]
     )
     nodes = power_of(power or [])
     if nodes is not None:

@@ -263,6 +263,7 @@ _TOO_WIDE = {"reject": "is rejected", "clip": "runs narrower and longer"}
 _OVERRUN = {
     "raise": "runs on, known in advance", "kill": "is killed at the limit",
     "extend": "runs on, not known in advance",
+    "extend_at_events": "the same, seen when a job comes or ends",
 }  # fmt: skip
 
 
