@@ -188,12 +188,13 @@ def neighbour_reason(
     space: ParameterSpace, configuration: Configuration, near: Configuration, near_text: str
 ) -> str:
     """Explain in a sentence how a configuration differs from the one it was derived from."""
+    active = space.values(configuration)
     differences = [
         difference(parameter, a, b)
         for parameter, a, b in zip(
             space.parameters, configuration.level_ids, near.level_ids, strict=True
         )
-        if a != b
+        if a != b and parameter.name in active
     ]
     sentence = f"{join_listed(differences)} from {near_text}."
     return sentence[0].upper() + sentence[1:]
@@ -211,7 +212,8 @@ def _by_importance(
     model: DesignModel, configuration: Configuration
 ) -> list[tuple[str, str | int | float | bool]]:
     values = model.space.values(configuration)
-    return [(entry.parameter, values[entry.parameter]) for entry in model.importance]
+    names = [entry.parameter for entry in model.importance if entry.parameter in values]
+    return [(name, values[name]) for name in names]
 
 
 def join_listed(parts: Sequence[str]) -> str:
