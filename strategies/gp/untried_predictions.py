@@ -145,7 +145,7 @@ def _level_regressors(parameter: Parameter) -> Floats:
         ranks = np.array(parameter.ranks)
         x = ranks / (n - 1) - 0.5
         rows = np.column_stack((x, x * x - 1 / 12, 0.5 * np.eye(n)[ranks]))
-    return np.concatenate([rows, np.zeros((bool(parameter.when), rows.shape[1]))])
+    return np.concatenate([rows, np.zeros((int(bool(parameter.when)), rows.shape[1]))])
 
 
 @single_blas_thread

@@ -175,6 +175,16 @@ class ParameterSpace:
         """Number of all configurations, including closed and excluded ones."""
         return math.prod(p.n_levels for p in self.parameters)
 
+    @cached_property
+    def n_combinations(self) -> int:
+        """Number of different configurations, including closed and excluded ones.
+
+        That is `size` where parameters have conditions that leave too many to be counted.
+        """
+        if self.conditions is None:
+            return self.size
+        return replace(self, exclusions=(), closed=frozenset()).count_allowed() or self.size
+
     @property
     def open_size(self) -> int:
         """Number of configurations that have open levels only, including excluded ones."""
@@ -361,10 +371,10 @@ class ParameterSpace:
             if i not in inactive
         }
 
-    def row(self, configuration: Configuration) -> tuple[Level | None, ...]:
-        """Return the value of every parameter in order, None for an inactive one."""
+    def all_values(self, configuration: Configuration) -> dict[str, Level | None]:
+        """Return the values of all parameters in order, None for an inactive one."""
         values = self.values(configuration)
-        return tuple([values.get(name) for name in self.names])
+        return {name: values.get(name) for name in self.names}
 
     def from_values(self, values: Mapping[str, Level | None]) -> Configuration:
         """Return the configuration with given parameter values, whether allowed or not.
