@@ -38,7 +38,7 @@ from strategies.samplers.strategy import (
     StrategyOption,
     Suggestion,
     SuggestionKind,
-    difference,
+    differences,
     join_listed,
     require_count,
 )
@@ -389,19 +389,20 @@ def _origin_text(model: AnovaModel, found: SearchResult, *, with_steps: bool) ->
     if found.configuration == origin.configuration:
         return start[0].upper() + start[1:]
     start = f"a g{start[1:]}" if origin.start == "construction" else start
-    differences = _differences(model, found.configuration, origin.configuration)
-    return f"Neighbour of {start}" + (f": {join_listed(differences)}" if with_steps else "")
+    texts = differences(model.space, found.configuration, origin.configuration)
+    return f"Neighbour of {start}" + (f": {join_listed(texts)}" if with_steps else "")
 
 
 def _candidate_lists(model: AnovaModel, origin: Origin) -> str:
     """Return " (order=sjf from 2 of 8 levels, ...)" by importance; "" if no parameter matters."""
     texts: list[str] = []
+    inactive = model.space.inactive(origin.configuration)
     for name, share in sorted(model.shares.items(), key=lambda item: -item[1]):
         if share < NEGLIGIBLE or len(texts) == LISTED_PARTS:
             break
         position = model.space.names.index(name)
         n_levels = len(model.space.open_ids[position])
-        if n_levels > 1:
+        if n_levels > 1 and name not in inactive:
             level_id = origin.configuration.level_ids[position]
             level = show(model.space.parameters[position].levels[level_id])
             texts.append(f"{name}={level} from {origin.candidates[position]} of {n_levels} levels")
@@ -428,25 +429,12 @@ def feasibility_reason(knowledge: Knowledge) -> str:
 
 
 def _beside(model: AnovaModel, configuration: Configuration, leader: Configuration) -> str:
-    differences = _differences(model, configuration, leader)
-    if not differences:
+    texts = differences(model.space, configuration, leader)
+    if not texts:
         return "repeats the best run"
-    if len(differences) <= NEAR:
-        return f"{join_listed(differences)} from the best run"
-    return f"unlike the best run in {len(differences)} of {len(model.space.parameters)} parameters"
-
-
-def _differences(
-    model: AnovaModel, configuration: Configuration, other: Configuration
-) -> list[str]:
-    """Return in words how a configuration differs from another, a text per parameter."""
-    return [
-        difference(parameter, a, b)
-        for parameter, a, b in zip(
-            model.space.parameters, configuration.level_ids, other.level_ids, strict=True
-        )
-        if a != b
-    ]
+    if len(texts) <= NEAR:
+        return f"{join_listed(texts)} from the best run"
+    return f"unlike the best run in {len(texts)} of {len(model.space.parameters)} parameters"
 
 
 def _percent(p: float) -> str:

@@ -188,16 +188,23 @@ def neighbour_reason(
     space: ParameterSpace, configuration: Configuration, near: Configuration, near_text: str
 ) -> str:
     """Explain in a sentence how a configuration differs from the one it was derived from."""
-    active = space.values(configuration)
-    differences = [
-        difference(parameter, a, b)
-        for parameter, a, b in zip(
-            space.parameters, configuration.level_ids, near.level_ids, strict=True
-        )
-        if a != b and parameter.name in active
-    ]
-    sentence = f"{join_listed(differences)} from {near_text}."
+    sentence = f"{join_listed(differences(space, configuration, near))} from {near_text}."
     return sentence[0].upper() + sentence[1:]
+
+
+def differences(
+    space: ParameterSpace, configuration: Configuration, other: Configuration
+) -> list[str]:
+    """Return in words how a configuration differs from another, a text per active parameter."""
+    values, others = space.values(configuration), space.values(other)
+    ids = zip(space.parameters, configuration.level_ids, other.level_ids, strict=True)
+    return [
+        difference(parameter, a, b)
+        if parameter.name in others
+        else f"{parameter.name}={show(parameter.levels[a])}"
+        for parameter, a, b in ids
+        if parameter.name in values and (a != b or parameter.name not in others)
+    ]
 
 
 def difference(parameter: Parameter, level_id: int, other_id: int) -> str:

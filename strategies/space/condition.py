@@ -61,6 +61,8 @@ class Conditions:
         self._ordered = tuple(conditions[i] for i in _order(conditions, parameters))
         self._by_position = {each.position: each for each in self._ordered}
         self.positions = frozenset(conditions)
+        self._parents = tuple(sorted({i for each in self._ordered for i in each.positions}))
+        self._inactive: dict[tuple[int, ...], frozenset[int]] = {}  # by the levels of parents
         self._ancestors: dict[int, frozenset[int]] = {}
         for each in self._ordered:
             self._ancestors[each.position] = self.involved(each.positions)
@@ -88,12 +90,17 @@ class Conditions:
 
     def inactive(self, level_ids: Sequence[int]) -> frozenset[int]:
         """Return the positions of the inactive parameters of a configuration."""
-        inactive: set[int] = set()
-        for each in self._ordered:
-            ids = tuple([INACTIVE if i in inactive else level_ids[i] for i in each.positions])
-            if not each.holds(ids):
-                inactive.add(each.position)
-        return frozenset(inactive)
+        key = tuple([level_ids[i] for i in self._parents])
+        if key not in self._inactive:
+            inactive: set[int] = set()
+            for each in self._ordered:
+                ids = tuple([INACTIVE if i in inactive else level_ids[i] for i in each.positions])
+                if not each.holds(ids):
+                    inactive.add(each.position)
+            if len(self._inactive) >= MAX_RESULTS:
+                self._inactive.clear()
+            self._inactive[key] = frozenset(inactive)
+        return self._inactive[key]
 
     def canonical(self, level_ids: tuple[int, ...]) -> tuple[int, ...]:
         """Return level ids with the first level of every inactive parameter."""

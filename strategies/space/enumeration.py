@@ -132,8 +132,7 @@ class AllowedConfigurations:
         self.open_ids = open_ids
         if conditions is not None:
             self._judges += tuple(
-                _ActivityTest(i, self._open_sets[i], conditions)
-                for i in sorted(conditions.positions)
+                _ActivityTest(i, open_ids[i], conditions) for i in sorted(conditions.positions)
             )
             self.open_ids = tuple(
                 tuple(sorted({0, *ids})) if i in conditions.positions else ids
@@ -234,7 +233,8 @@ class AllowedConfigurations:
 
     def _tails(self, end: int) -> Iterator[tuple[int, ...]]:
         """Yield the combinations of the parameters from ``end`` on, which no exclusion names."""
-        return _odometer(self.open_ids[end:], lambda _: True)
+        ids = self.open_ids[end:]
+        return _odometer(len(ids), ids.__getitem__, lambda _: True)
 
     def _heads(self, end: int) -> Iterator[tuple[int, ...]]:
         """Yield the first ``end`` levels of the combinations that no exclusion forbids."""
@@ -245,7 +245,7 @@ class AllowedConfigurations:
         def may_begin(head: list[int]) -> bool:
             return not any(judge.excludes(head) for judge in ready.get(len(head) - 1, ()))
 
-        return _odometer(self.open_ids[:end], may_begin)
+        return _odometer(end, self.open_ids.__getitem__, may_begin)
 
     def _exact_heads(self, end: int) -> Iterator[tuple[int, ...]]:
         """Yield the first ``end`` levels of the allowed combinations, by the rows of the groups."""
@@ -269,7 +269,7 @@ class AllowedConfigurations:
             ranges[number, column] = (low, high)
             return low < high
 
-        return _odometer(self.open_ids[:end], may_begin)
+        return _odometer(end, self.open_ids.__getitem__, may_begin)
 
     def grid(self) -> NDArray[np.int64]:
         """Return the level ids [m, d] of all allowed configurations, for small spaces.
@@ -348,18 +348,18 @@ class AllowedConfigurations:
 
 
 def _odometer(
-    choices: Sequence[Sequence[int]], may_begin: Callable[[list[int]], bool]
+    n: int, choices: Callable[[int], Sequence[int]], may_begin: Callable[[list[int]], bool]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the combinations of choices, the last varying fastest, without refused beginnings.
+    """Yield the combinations of n choices, the last varying fastest, without refused beginnings.
 
-    Without recursion, since a space may have more parameters than Python has frames.
+    Choices are by place, and may depend on those of the places before. Without recursion, since a
+    space may have more parameters than Python has frames.
     """
-    n = len(choices)
     if n == 0:
         yield ()
         return
     head: list[int] = []
-    iterators = [iter(choices[0])]
+    iterators = [iter(choices(0))]
     while iterators:
         for level_id in iterators[-1]:
             head.append(level_id)
@@ -370,7 +370,7 @@ def _odometer(
                 yield tuple(head)
                 head.pop()
                 continue
-            iterators.append(iter(choices[len(head)]))
+            iterators.append(iter(choices(len(head))))
             break
         else:
             iterators.pop()
@@ -408,7 +408,7 @@ class _GroupSearch:
         first: Sequence[int],
         work: int,
     ) -> None:
-        self._positions, self._judges, self._open_ids = positions, judges, open_ids
+        self._positions, self._open_ids = positions, open_ids
         self._level_ids = list(first)
         n_combinations = math.prod(len(open_ids[i]) for i in positions)
         self._is_small = n_combinations <= EXACT_BOUND
@@ -417,9 +417,14 @@ class _GroupSearch:
         self._work = work if self._is_small else min(work, bound)
         self.spent = 0
         self._ready: dict[int, list[_Test]] = {}
+        self._activity: dict[int, _ActivityTest] = {}  # of parameters after all they depend on
         for judge in judges:
             depth = max((d for d, i in enumerate(positions) if i in judge.positions), default=-1)
-            self._ready.setdefault(depth, []).append(judge)
+            if isinstance(judge, _ActivityTest) and positions[depth] == judge.position:
+                self._activity[depth] = judge
+            else:
+                self._ready.setdefault(depth, []).append(judge)
+        self._judges = [judge for judge in judges if judge not in self._activity.values()]
 
     def group(self) -> _ExclusionGroup:
         """Return the group with its allowed combinations, or without if they are too many."""
@@ -430,8 +435,7 @@ class _GroupSearch:
                 return _ExclusionGroup((), (), 0 if self._is_excluded() else 1)
             if not self._is_small and self._is_certain(()):
                 return _ExclusionGroup(self._positions, columns, 0)
-            choices = [self._open_ids[i] for i in self._positions]
-            for part in _odometer(choices, self._may_begin):
+            for part in _odometer(len(self._positions), self._choices, self._may_begin):
                 for column, level_id in zip(columns, part, strict=True):
                     column.append(level_id)
                 rows += 1
@@ -440,6 +444,12 @@ class _GroupSearch:
         except _TooManyError:
             return _ExclusionGroup(self._positions, (), None)
         return _ExclusionGroup(self._positions, columns, rows)
+
+    def _choices(self, depth: int) -> Sequence[int]:
+        test = self._activity.get(depth)
+        if test is None:
+            return self._open_ids[self._positions[depth]]
+        return test.choices(self._level_ids)
 
     def _may_begin(self, head: list[int]) -> bool:
         depth = len(head) - 1
@@ -492,15 +502,17 @@ class _ActivityTest:
 
     cost = 1
 
-    def __init__(self, position: int, open_ids: frozenset[int], conditions: Conditions) -> None:
+    def __init__(self, position: int, open_ids: Sequence[int], conditions: Conditions) -> None:
         self.positions = tuple(sorted(conditions.involved((position,))))
-        self._position, self._open_ids, self._conditions = position, open_ids, conditions
+        self.position, self._open_ids, self._conditions = position, tuple(open_ids), conditions
+
+    def choices(self, level_ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids that are allowed with the levels of the other parameters, ascending."""
+        is_active = self._conditions.is_active(self.position, level_ids)
+        return self._open_ids if is_active else (0,)
 
     def excludes(self, level_ids: Sequence[int]) -> bool:
-        level_id = level_ids[self._position]
-        if self._conditions.is_active(self._position, level_ids):
-            return level_id not in self._open_ids
-        return level_id != 0
+        return level_ids[self.position] not in self.choices(level_ids)
 
 
 class _ExclusionTest:

@@ -241,8 +241,11 @@ class ParameterSpace:
         if self.conditions is None:
             return Configuration(level_ids, self.lineage)
         ids = list(level_ids)
-        for position in self.conditions.inactive(before):
-            ids[position] = int(rng.choice(self.open_ids[position]))
+        inactive = self.conditions.inactive(before)
+        if not inactive <= self.conditions.inactive(level_ids):
+            for position in sorted(inactive):
+                open_ids = self.open_ids[position]
+                ids[position] = open_ids[int(rng.integers(len(open_ids)))]
         return self.canonical(tuple(ids))
 
     def canonical_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,9 @@ from strategies import Level, Parameter, SpaceError, UnknownLevelError
 from tests.draw.spaces import parameters
 
 
-@pytest.mark.parametrize("name", ["", "1a", "a b", "a--b", "-a", "a.", "in", "True", "ﬁne", None, 3])
+@pytest.mark.parametrize(
+    "name", ["", "1a", "a b", "a--b", "-a", "a.", "in", "True", "ﬁne", None, 3]
+)
 def test_names_that_an_exclusion_could_not_use_are_refused(name: str) -> None:
     with pytest.raises(SpaceError, match="a parameter is named"):
         Parameter(name, (1, 2))
