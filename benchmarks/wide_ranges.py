@@ -358,7 +358,10 @@ def _runs_to(values: Sequence[float], goal: float, runs: int) -> int:
 
 def conditional(options: argparse.Namespace) -> None:
     """Measure the searches of spaces with conditions, print the table, write the JSON."""
-    seeds, runs = parse_seeds("0" if options.quick else options.seeds), 14 if options.quick else 80
+    seeds, runs = (
+        parse_seeds("0" if options.quick else options.seeds),
+        14 if options.quick else RUNS,
+    )
     problems = {"optimiser": CONDITIONAL["optimiser"]} if options.quick else CONDITIONAL
     record = Record("conditional", options, seeds, ("seeds",))
     rows = []
