@@ -775,7 +775,7 @@ class Study:
         rows = [
             (
                 run.id,
-                *experiment.space.values(run.configuration).values(),
+                *experiment.space.all_values(run.configuration).values(),
                 run.failure or run.state if run.outcome is None else f"{run.outcome.value:.6g}",
             )
             for run in started[: -_N_LATEST - 1 : -1]

@@ -100,15 +100,18 @@ def _levels(interval: IntervalSweep) -> list[float]:
 
 
 def parameter_names(keys: Sequence[str]) -> list[str]:
-    """Return names of parameters for keys, the last part of each if that is enough.
+    """Return names of parameters for keys: the keys, where a parameter can have such a name.
 
-    >>> parameter_names(["optimiser.lr", "+model/kind", "a.size", "b.size"])
-    ['lr', 'kind', 'a_size', 'b_size']
+    >>> parameter_names(["optimiser.lr", "+model/kind", "lambda"])
+    ['optimiser.lr', 'model.kind', 'lambda_']
     """
-    parts = [[part for part in re.split(r"\W+", key) if part] for key in keys]
-    last = [each[-1] for each in parts]
-    names = [each[-1] if last.count(each[-1]) == 1 else "_".join(each) for each in parts]
-    return [f"{name}_" if keyword.iskeyword(name) else name for name in names]
+    names: list[str] = []
+    for key in keys:
+        name = re.sub(r"[^\w.-]+", ".", key).strip(".-")
+        while keyword.iskeyword(name) or name in names:
+            name += "_"
+        names.append(name)
+    return names
 
 
 class CopperlineSweeper(Sweeper):

@@ -84,6 +84,7 @@ def hopeless_levels(experiment: Experiment, goal: float) -> tuple[tuple[str, Lev
                 float(value)
                 for value, entry in zip(response, observations, strict=True)
                 if entry.configuration.level_ids[position] == level_id
+                and parameter.name not in space.inactive(entry.configuration)
             ]
             if max(*level_responses, marginal.interval[1]) >= bar:
                 continue
@@ -101,7 +102,7 @@ def _spread(space: ParameterSpace) -> Iterator[Configuration]:
     """Yield open configurations spread over the space, the same ones each time."""
     rng = np.random.default_rng(0)
     for _ in range(ANYWHERE):
-        yield Configuration(tuple(int(rng.choice(ids)) for ids in space.open_ids), space.lineage)
+        yield space.canonical(tuple(int(rng.choice(ids)) for ids in space.open_ids))
 
 
 def _in_company(

@@ -95,7 +95,7 @@ class RunFilter:
         if not self.levels:
             return True
         values = experiment.space.values(run.configuration)
-        return all(values[name] in allowed_levels for name, allowed_levels in self.levels)
+        return all(values.get(name) in allowed_levels for name, allowed_levels in self.levels)
 
 
 EVERY = RunFilter()

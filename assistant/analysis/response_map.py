@@ -107,13 +107,17 @@ class Grid:
             ids[:, self.space.names.index(name)] = np.tile(self.across[:, column], self.rows)
         for column, name in enumerate(self.fold.down):
             ids[:, self.space.names.index(name)] = np.repeat(self.down[:, column], self.columns)
+        if not self.over:  # a level that is fixed is none where the parameter is inactive
+            held = [self.space.names.index(name) for name in self._held]
+            ids[:, held] = self.space.canonical_ids(ids)[:, held]
         ids.flags.writeable = False
         return ids
 
     def place(self, configuration: Configuration) -> CellPosition | None:
         """Return (column, row) of a configuration; None if it differs from a fixed level."""
         ids = dict(zip(self.space.names, configuration.level_ids, strict=True))
-        if any(ids[name] != level_id for name, level_id in self._held.items()):
+        active = self.space.values(configuration)
+        if any(name in active and ids[name] != i for name, i in self._held.items()):
             return None
         columns, rows = self._places
         return (
@@ -230,11 +234,11 @@ def arrange_axes(space: ParameterSpace, weights: Mapping[str, float]) -> Fold:
 
 def fix_levels(space: ParameterSpace, fold: Fold, configuration: Configuration) -> Fold:
     """Fix every parameter that is on no axis at its level in a configuration."""
-    values = space.values(configuration)
+    ids = zip(space.parameters, configuration.level_ids, strict=True)
     return Fold(
         fold.across,
         fold.down,
-        {name: value for name, value in values.items() if name not in fold.axes},
+        {p.name: p.levels[i] for p, i in ids if p.name not in fold.axes},
     )
 
 
@@ -250,7 +254,7 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
         if column not in grid.over:
             open_cells &= np.isin(ids[:, column], open_ids)
     cells = np.where(open_cells, CellAdmission.OPEN, CellAdmission.CLOSED).astype(np.int8)
-    if not space.exclusions:
+    if not space.exclusions and space.conditions is None:
         return cells, True
     rows = np.flatnonzero(open_cells)
     if not grid.over:

@@ -27,6 +27,7 @@ from assistant.core.events import Fact
 from assistant.core.files import is_file
 from assistant.core.objective import Measure, Objective
 from strategies import Level, ParameterSpace
+from strategies.space.parameter import argument_name
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Function:
 
     Args:
         function: function that takes every parameter by name, and ``seed`` if it has that argument.
+            Dashes and dots of a name are underscores in the argument, unless only ``**values`` of
+            the function takes it. Arguments of inactive parameters are left out, so they need
+            default values.
         objective: objective over its result; `WALL` is the duration of the call.
         reference: ``module:function`` if it was found by name; see `load`.
         folder: first folder in which the module was searched.
@@ -132,8 +136,13 @@ class Function:
         if self._signature is None:
             return
         values: dict[str, Level] = dict.fromkeys(self.space.names, "")
-        names = [*(switch_arguments(self.switches, values) if self.switches else values)]
-        names += [SEED] if self._takes_seed else []
+        plain = [argument_name(name) for name in values]
+        twice = next((name for name in plain if plain.count(name) > 1), None)
+        if twice is not None:
+            raise ApplicationError(
+                f"two parameters would be the argument '{twice}' of {self._called}; rename one"
+            )
+        names = [*self._arguments(values, 0)]
         try:
             self._signature.bind(**dict.fromkeys(names))
         except TypeError as error:
@@ -141,6 +150,30 @@ class Function:
                 f"{self._called} takes {self._signature} and cannot be called with the parameters "
                 f"{', '.join(names)} by name: {error}"
             ) from error
+        always: dict[str, Level] = {p.name: "" for p in self.space.parameters if not p.when}
+        try:
+            self._signature.bind(**self._arguments(always, 0))
+        except TypeError as error:
+            raise ApplicationError(
+                f"{self._called} takes {self._signature}, and parameters with a condition ('when') "
+                f"are not in every call; give their arguments a default value, such as None: "
+                f"{error}"
+            ) from error
+
+    def _arguments(self, values: Mapping[str, Level], seed: int) -> dict[str, Level]:
+        """Return the keyword arguments of a call."""
+        named = switch_arguments(self.switches, values) if self.switches else dict(values)
+        taken = () if self._signature is None else self._signature.parameters
+        arguments = {
+            plain if (plain := argument_name(name)) in taken or not self._takes_any else name: value
+            for name, value in named.items()
+        }
+        return arguments | ({SEED: seed} if self._takes_seed else {})
+
+    @property
+    def _takes_any(self) -> bool:
+        parameters = () if self._signature is None else self._signature.parameters.values()
+        return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -155,8 +188,7 @@ class Function:
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         """Call the function once. Raises RunError if it fails or returns no measures."""
-        arguments = switch_arguments(self.switches, values) if self.switches else dict(values)
-        arguments |= {SEED: seed} if self._takes_seed else {}
+        arguments = self._arguments(values, seed)
         started_s = time.perf_counter()
         try:
             with redirect_stdout(sys.stderr):

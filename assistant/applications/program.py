@@ -49,6 +49,7 @@ from assistant.core.ports import Environment, OutputKeeper, RunControl
 from assistant.core.run import RunOutput
 from sim.api import format_duration
 from strategies import Level, ParameterSpace
+from strategies.space.parameter import is_name
 
 USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR")
 """Variables that every program inherits from the environment of Copperline."""
@@ -151,7 +152,7 @@ class Template:
             name = token.group(1)
             if token.group() in ("{{", "}}"):
                 literal += token.group()[0]
-            elif name is not None and name.isidentifier():
+            elif name is not None and is_name(name):
                 parts.append((literal, name))
                 literal = ""
             else:
@@ -183,6 +184,23 @@ class Template:
                 f"{where}, '{self.text}', contains '{{{name}}}', which is not a "
                 f"parameter{suggestion} Known: {', '.join(names)}."
             )
+
+
+def active_arguments(arguments: Sequence[Template], texts: Mapping[str, str]) -> Sequence[Template]:
+    """Return the arguments without those that have a placeholder without a text.
+
+    Such a placeholder is that of an inactive parameter. If the argument is nothing else, an option
+    before it is left out too.
+    """
+    active: list[Template] = []
+    for template in arguments:
+        if template.names <= texts.keys():
+            active.append(template)
+        elif len(template.parts) == 2 and not any(literal for literal, _ in template.parts):
+            before = active[-1] if active else template
+            if before.text.startswith("-") and "=" not in before.text and not before.names:
+                active.pop()
+    return active
 
 
 def value_text(value: Level) -> str:
@@ -265,14 +283,17 @@ class Program:
 
     Args:
         argv: program and arguments; each may hold ``{parameter}``, ``{seed}`` and ``{scratch}`` (an
-            empty folder of the run, removed afterwards). A literal brace is written twice.
+            empty folder of the run, removed afterwards). A literal brace is written twice. An
+            argument with an inactive parameter is left out, and if it is nothing but the
+            placeholder, so is an option (a word that begins with a dash) before it.
         objective: objective over its measures; `WALL` is the duration of a run.
         reading: source of the measures; by default the last line of stdout as JSON, or none if the
             objective needs only `WALL`.
         cwd: working folder, also the base of relative paths.
-        env: environment variables; values may hold placeholders.
+        env: environment variables; values may hold placeholders, and one with an inactive parameter
+            is not set.
         inherit: patterns of variables inherited in addition to `USUAL`.
-        stdin: standard input, with placeholders.
+        stdin: standard input, with placeholders; lines with an inactive parameter are left out.
         limit_s: wall-clock seconds per run; no limit if None.
         grace_s: seconds between SIGTERM and SIGKILL at the limit.
         processes: largest number of processes at once.
@@ -364,6 +385,13 @@ class Program:
             raise ApplicationError(
                 "the program itself cannot depend on {seed}, {scratch} or a switch of one_of"
             )
+        conditional = {p.name for p in self.space.parameters if p.when}
+        for where, template in (everything[0], *(each for each in everything if each[0] == _FILE)):
+            if template.names & conditional:
+                raise ApplicationError(
+                    f"{where} contains '{{{min(template.names & conditional)}}}', a parameter with "
+                    "a condition ('when'), which is not in every run; use another one"
+                )
         used = frozenset[str]().union(*(t.names for where, t in everything if where != _FILE))
         missing = [name for name in parameters if name not in used and not self.unused]
         if self.switches:
@@ -477,9 +505,18 @@ class Program:
         return texts | switch_texts(self.switches, values) if self.switches else texts
 
     def _arguments(self, texts: Mapping[str, str]) -> tuple[str, ...]:
-        filled = [(template, template.fill(texts)) for template in self._argv]
+        filled = [
+            (template, template.fill(texts)) for template in active_arguments(self._argv, texts)
+        ]
         lone = {f"{{{group.parameter}}}" for group in self.switches}
         return tuple(text for template, text in filled if text or template.text not in lone)
+
+    def _input(self, texts: Mapping[str, str]) -> str:
+        """Return the standard input, without the lines that have an inactive parameter."""
+        if self._stdin.names <= texts.keys():
+            return self._stdin.fill(texts)
+        lines = (Template.parse(line, "stdin") for line in self.stdin.splitlines(keepends=True))
+        return "".join(line.fill(texts) for line in lines if line.names <= texts.keys())
 
     @property
     def _read_from(self) -> Reading | None:
@@ -539,7 +576,11 @@ class Program:
         if self._file is not None and isinstance(self.reading, JsonFile):
             output = MeasuredFile(Path(self.cwd, self._file.fill(texts)), self.reading.format)
         argv = self._arguments(texts)
-        assigned = {name: template.fill(texts) for name, template in self._env.items()}
+        assigned = {
+            name: template.fill(texts)
+            for name, template in self._env.items()
+            if template.names <= texts.keys()
+        }
         env = (
             inherited_variables(os.environ, self.inherit)
             | thread_variables(self.environment.cores)
@@ -555,7 +596,7 @@ class Program:
                 argv,
                 cwd=self.cwd,
                 env=env,
-                stdin=self._stdin.fill(texts).encode(),
+                stdin=self._input(texts).encode(),
                 limit_s=limit_s,
                 grace_s=self.grace_s,
                 scratch=scratch,

@@ -158,7 +158,7 @@ class LiveView:
         constrained = bool(experiment.opened.objective.constraints)
         table.add_column("constraints" if constrained else "")
         for run in experiment.runs[-N_LATEST:]:
-            values = [level(value) for value in space.values(run.configuration).values()]
+            values = [level(value) for value in space.all_values(run.configuration).values()]
             leads = best is not None and best.id == run.id
             style = "bold orange3" if leads else "dim" if run.outcome is None else ""
             table.add_row(
@@ -241,7 +241,7 @@ def _run(experiment: Experiment, run: Run | None) -> dict[str, Any] | None:
     summary = experiment.summary(run)
     return {
         "run": run.id,
-        "values": experiment.space.values(run.configuration),
+        "values": experiment.space.all_values(run.configuration),
         "n_runs": 0 if summary is None else summary.n,
         **({} if summary is None else asdict(summary.outcome)),
     }
@@ -254,7 +254,7 @@ def _recommended(
         return None
     return {
         "run": recommendation.run.id,
-        "values": experiment.space.values(recommendation.run.configuration),
+        "values": experiment.space.all_values(recommendation.run.configuration),
         "runs": [run.id for run in recommendation.runs],
         "value": recommendation.value,
         "interval": recommendation.interval,

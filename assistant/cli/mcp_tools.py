@@ -283,7 +283,7 @@ class McpTools:
                     "before": {"goal": outcome.before.goal, "best": outcome.before.best},
                     "after": {"goal": outcome.after.goal, "best": outcome.after.best},
                     "suggestions": [
-                        {"values": space.values(each.configuration), "reason": each.reason}
+                        {"values": space.all_values(each.configuration), "reason": each.reason}
                         for each in outcome.suggestions
                     ],
                 }
@@ -396,7 +396,7 @@ def _batch(experiment: Experiment, batch: BatchSuggested) -> dict[str, Any]:
     suggestions = [
         {
             "position": position,
-            "values": experiment.space.values(suggestion.configuration),
+            "values": experiment.space.all_values(suggestion.configuration),
             "reason": reason_text(experiment, suggestion),
         }
         for position, suggestion in enumerate(batch.suggestions)
@@ -423,7 +423,7 @@ def _row(experiment: Experiment, run: Run) -> dict[str, Any]:
         "run": run.id,
         "state": str(run.state),
         "held": run.held,
-        "values": experiment.space.values(run.configuration),
+        "values": experiment.space.all_values(run.configuration),
         "value": None if run.outcome is None else run.outcome.value,
         "feasible": None if run.outcome is None else run.outcome.feasible,
         "reason": run.reason,

@@ -351,8 +351,8 @@ def _introduce(session: ExperimentQueries) -> None:
     if reading is not None:
         say(f"  {reading}")
     say(
-        f"  {space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}"
-        + (f", {allowed:,} allowed" if allowed not in (None, space.size) else "")
+        f"  {space.n_combinations:,} combinations of {n} parameter{'' if n == 1 else 's'}"
+        + (f", {allowed:,} allowed" if allowed not in (None, space.n_combinations) else "")
         + f"; {_limits(session)}"
     )
     for sweep in opened.earlier:

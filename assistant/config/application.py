@@ -83,7 +83,10 @@ class LogarithmicSettings(StrictModel):
 class ParameterSettings(StrictModel):
     """Settings ``[[parameters]]``: a name, and levels, a range, logarithmic levels or switches."""
 
-    name: str = setting("An identifier.", title="Parameter", example="size")
+    name: str = setting(
+        "Letters, digits and underscores, also with dashes and dots between them.",
+        title="Parameter", example="size",
+    )  # fmt: skip
     levels: list[LevelValue] | None = setting(
         "The values: numbers, texts, or truth values.", None, title="Levels"
     )
@@ -101,6 +104,11 @@ class ParameterSettings(StrictModel):
         None,
     )
     or_none: bool = setting("With `one_of`: also none of the switches is on.", False)
+    when: str = setting(
+        "Condition on other parameters under which this one matters, such as `\"kernel == "
+        "'rbf'\"`. Elsewhere it is inactive: the program does not get it.",
+        "", title="Only when", example="kernel == 'rbf'", usual="always",
+    )  # fmt: skip
     kind: Literal["ordinal", "nominal"] | None = setting(
         "Kind of the levels.", None, usual="numbers are ordinal, texts nominal"
     )
@@ -116,6 +124,11 @@ class ParameterSettings(StrictModel):
             raise ValueError(
                 f"for the parameter '{self.name}' give exactly one of levels = [...], "
                 "range = {low, high, step}, logarithmic = {low, high, count} and one_of = [...]"
+            )
+        if self.one_of is not None and self.when:
+            raise ValueError(
+                f"the parameter '{self.name}' has one_of, whose switches are in every run, so it "
+                "cannot have 'when'; give levels = [...] instead"
             )
         if self.one_of is None:
             if self.or_none:
@@ -137,7 +150,9 @@ class ParameterSettings(StrictModel):
 
     def build(self) -> Parameter:
         """Build the parameter, or raise SpaceError if it is invalid."""
-        more: dict[str, Any] = {"unit": self.unit, "description": self.description}
+        more: dict[str, Any] = {
+            "unit": self.unit, "description": self.description, "when": self.when.strip(),
+        }  # fmt: skip
         if self.kind is not None:
             more["kind"] = self.kind
         if self.range is not None:

@@ -13,7 +13,6 @@ A value between two levels, such as one that somebody enqueued, counts as the ne
 
 from __future__ import annotations
 
-import keyword
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +32,7 @@ from strategies import (
 )
 from strategies.data.learning_sample import LearningSample
 from strategies.data.observation import LIMIT, rank_key
+from strategies.space.parameter import is_name
 
 try:
     from optuna.distributions import (
@@ -108,11 +108,11 @@ class StudySpace:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Name in the space, an identifier, by the name in Optuna."""
+        """Name in the space by the name in Optuna, which differs where a space has none such."""
         names: dict[str, str] = {}
         for name in self.distributions:
-            plain = re.sub(r"\W", "_", name, flags=re.ASCII)
-            if not plain.isidentifier() or keyword.iskeyword(plain):
+            plain = name if is_name(name) else re.sub(r"\W", "_", name, flags=re.ASCII)
+            if not is_name(plain):
                 plain = f"p_{plain}"
             while plain in names.values():
                 plain += "_"

@@ -61,7 +61,6 @@ from assistant.service.experiment_service import ExperimentService
 from assistant.service.problems import refusal
 from assistant.session.session import ExperimentQueries
 from assistant.store.queue import LEASES_S
-from strategies import Level
 from strategies.space.parameter import float_of
 
 RegionWeight = Annotated[float, REGION_WEIGHT]
@@ -493,7 +492,7 @@ class RunOut(BaseModel):
     state: RunState
     held: bool
     priority: float
-    values: dict[str, bool | int | float | str]
+    values: dict[str, bool | int | float | str | None]  # None where a parameter is inactive
     source: Source
     reason: str
     attempts: int
@@ -582,14 +581,14 @@ def execution(service: ExperimentService, experiment_id: str) -> ExecutionOut:
 
 def run_out(view: ExperimentQueries, run: Run) -> RunOut:
     """Return one run of an experiment in the form of a response."""
-    values: Mapping[str, Level] = view.experiment.space.values(run.configuration)
+    values = view.experiment.space.all_values(run.configuration)
     outcome = run.outcome
     return RunOut(
         run=run.id,
         state=run.state,
         held=run.held,
         priority=run.priority,
-        values=dict(values),
+        values=values,
         source=run.source,
         reason=run.reason,
         attempts=run.attempts,

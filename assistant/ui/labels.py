@@ -7,7 +7,14 @@ from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
 from assistant.core.ports import SystemClock
 from assistant.core.run import Run, RunState
-from assistant.presentation.text.number_format import duration, level, number, quantity, setting
+from assistant.presentation.text.number_format import (
+    INACTIVE,
+    duration,
+    level,
+    number,
+    quantity,
+    setting,
+)
 from strategies import Configuration, Level, Parameter, ParameterSpace
 
 _WHOLE = re.compile(r" 00 (h|min|s)$")
@@ -107,12 +114,13 @@ def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
 def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
     """Return the levels of a configuration, with names and units, as one line of text."""
     values = space.values(configuration)
-    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in space.parameters)
+    active = (p for p in space.parameters if p.name in values)
+    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in active)
 
 
 def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
     """Return the levels of a configuration as text, keyed by column heading."""
-    values = space.values(configuration)
+    values = space.all_values(configuration)
     return {column(p): level(values[p.name]) for p in space.parameters}
 
 
@@ -122,8 +130,8 @@ def level_columns(
     text: Callable[[Parameter, Level], str],
 ) -> list[list[str]]:
     """Return the levels of configurations as text, a list for each parameter."""
-    ids = space.level_ids(configurations).T.tolist()
-    texts = [[text(p, value) for value in p.levels] for p in space.parameters]
+    ids = space.marked_ids(space.level_ids(configurations)).T.tolist()
+    texts = [[*(text(p, value) for value in p.levels), INACTIVE] for p in space.parameters]
     return [
         [of_level[i] for i in level_ids] for of_level, level_ids in zip(texts, ids, strict=True)
     ]

@@ -8,7 +8,6 @@ nominal parameter. Nothing is lost: a combination with two of them on has no row
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strategies.data.measured_table import DURATION, OBJECTIVE, MeasuredTable
-from strategies.space.parameter import Parameter
+from strategies.space.parameter import Parameter, is_name
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
 Ids = NDArray[np.int64]
@@ -181,11 +180,7 @@ def _free_name(first_choice: Sequence[str], members: Sequence[str], taken: Colle
     shown = [*members[:2], f"{len(members) - 2}_others"] if len(members) > 3 else members
     joined = "_or_".join(shown)
     longer = (joined + "_" * n for n in range(len(taken) + 1))
-    return next(
-        name
-        for name in (*first_choice, *longer)
-        if name.isidentifier() and not keyword.iskeyword(name) and name not in taken
-    )
+    return next(name for name in (*first_choice, *longer) if is_name(name) and name not in taken)
 
 
 def _alternatives(

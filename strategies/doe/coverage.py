@@ -56,14 +56,14 @@ def measure_coverage(space: ParameterSpace, observations: Sequence[Observation])
     cells = [o.configuration for o in observations if space.is_allowed(o.configuration)]
     ids = np.array([c.level_ids for c in cells], dtype=np.int64)
     ids = ids.reshape(len(cells), len(space.parameters))
-    columns = ids.T.tolist()
+    columns = np.where(space.inactive_in(ids), INACTIVE, ids).T.tolist()
     return SpaceCoverage(
         tuple(
-            _level_coverage(space, (name,), Counter(zip(column, strict=True)))
+            _level_coverage(space, (name,), _counted(column))
             for name, column in zip(space.names, columns, strict=True)
         ),
         tuple(
-            _level_coverage(space, (first, second), Counter(zip(a, b, strict=True)))
+            _level_coverage(space, (first, second), _counted(a, b))
             for (first, a), (second, b) in itertools.combinations(
                 zip(space.names, columns, strict=True), 2
             )
@@ -71,6 +71,12 @@ def measure_coverage(space: ParameterSpace, observations: Sequence[Observation])
         len(set(cells)),
         space.count_allowed(),
     )
+
+
+def _counted(*columns: Sequence[int]) -> Counter[tuple[int, ...]]:
+    """Count the level combinations of columns, without those of inactive parameters."""
+    rows = zip(*columns, strict=True)
+    return Counter(row for row in rows if INACTIVE not in row)
 
 
 def _level_coverage(
@@ -83,6 +89,8 @@ def _level_coverage(
     least = min(counts.values(), default=0) if len(counts) == len(allowed) else 0
     return LevelCoverage(names, len(counts), len(allowed), least, most)
 
+
+INACTIVE = -1  # In place of the level id of an inactive parameter
 
 MOST_ENTRIES = 4_000_000
 """Greatest number of configurations times design columns, which bounds the memory of the search."""

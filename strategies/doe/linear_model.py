@@ -52,10 +52,18 @@ def least_squares_effects(space: ParameterSpace, observations: Sequence[Observat
     response = responses(observations)
     ids = np.array([o.configuration.level_ids for o in observations], dtype=np.int64)
     levels_by_parameter = [np.unique(ids[:, i], return_inverse=True) for i in range(ids.shape[1])]
+    active = ~space.inactive_in(ids).T
     design = np.concatenate(
         [
             np.ones((len(ids), 1)),
-            *(np.eye(len(levels))[inverse] for levels, inverse in levels_by_parameter),
+            *(
+                (np.eye(len(levels))[inverse] - 1 / len(levels)) * matters[:, None]
+                if parameter.when
+                else np.eye(len(levels))[inverse]
+                for parameter, (levels, inverse), matters in zip(
+                    space.parameters, levels_by_parameter, active, strict=True
+                )
+            ),
         ],
         axis=1,
     )
@@ -301,6 +309,8 @@ class Coding:
         """Return the design float64 [n, columns] of coded level ids int64 [n, parameters]."""
         n = len(ids)
         coded = [self.contrasts[i][self.places(i, ids[:, i])] for i in range(ids.shape[1])]
+        for i, inactive in enumerate(self.space.inactive_in(ids).T):
+            coded[i][inactive] = 0.0  # a nested factor: its levels differ within the active runs
         matrix = np.empty((n, self.n_columns))
         matrix[:, 0] = 1.0
         for term, block in self.blocks.items():

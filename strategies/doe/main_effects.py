@@ -127,8 +127,10 @@ class DesignModel:
         origin = float(response[0]) if n else None
         relative = response - (origin or 0.0)
         offset = float(relative.mean()) if n else 0.0
+        inactive = space.inactive_in(ids)
         tables = tuple(
-            _level_table(ids[:, i], relative, p.n_levels) for i, p in enumerate(space.parameters)
+            _level_table(ids[~inactive[:, i], i], relative[~inactive[:, i]], p.n_levels)
+            for i, p in enumerate(space.parameters)
         )
         blocks = find_blocks(space, observations) if method == "blocks" else ()
         fitted = np.ones(n, dtype=np.bool_)
@@ -138,11 +140,11 @@ class DesignModel:
             else:
                 effects = least_squares_effects(space, observations)
             rows = [_settled(row, relative) for row in effects]
-            offset, fitted = _grand_mean(rows, ids, relative)
+            offset, fitted = _grand_mean(rows, ids, relative, inactive)
             tables = tuple(_adjusted(t, row, offset) for t, row in zip(tables, rows, strict=True))
         predicted = np.full(n, offset)
         for i, table in enumerate(tables):
-            predicted += np.nan_to_num(table.means[ids[:, i]] - offset)
+            predicted += np.nan_to_num(table.means[ids[:, i]] - offset) * ~inactive[:, i]
         residual_squares = float(np.sum((relative - predicted)[fitted] ** 2))
         return cls(
             space, n, origin, offset, tables, residual_squares, len(distinct), method,
@@ -226,7 +228,11 @@ class DesignModel:
         names = self.space.values(configuration)
         if self.origin is None:
             return None
-        levels = [self.level(n, i) for n, i in zip(names, configuration.level_ids, strict=True)]
+        levels = [
+            self.level(name, i)
+            for name, i in zip(self.space.names, configuration.level_ids, strict=True)
+            if name in names
+        ]
         effects = [level.effect for level in levels if level.effect is not None]
         value = self.origin + self.offset + math.fsum(effects)
         n_effects = 1 + sum(max(int(_is_estimated(t).sum()) - 1, 0) for t in self.tables)
@@ -268,7 +274,10 @@ def require_method(method: str) -> None:
 
 
 def _grand_mean(
-    rows: Sequence[NDArray[np.float64]], ids: NDArray[np.int64], relative: NDArray[np.float64]
+    rows: Sequence[NDArray[np.float64]],
+    ids: NDArray[np.int64],
+    relative: NDArray[np.float64],
+    inactive: NDArray[np.bool_],
 ) -> tuple[float, NDArray[np.bool_]]:
     """Return the constant of the additive model, and the observations that it is fitted to.
 
@@ -278,7 +287,7 @@ def _grand_mean(
     fitted = np.ones(len(ids), dtype=np.bool_)
     rest = relative.copy()
     for i, row in enumerate(rows):
-        run_effects = row[ids[:, i]]
+        run_effects = np.where(inactive[:, i], 0.0, row[ids[:, i]])
         rest -= np.nan_to_num(run_effects)
         if not np.isnan(row).all():
             fitted &= ~np.isnan(run_effects)

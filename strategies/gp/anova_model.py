@@ -227,8 +227,11 @@ class AnovaModel:
         return float(mean.max())
 
     def reduced(self, ids: Ints) -> Ints:
-        """Return the columns of level ids [m, parameters] that the model uses, [m, d]."""
-        return ids[:, list(self.columns)]
+        """Return the columns of level ids [m, parameters] that the model uses, [m, d].
+
+        That of an inactive parameter is its number of levels, see `Axis.of`.
+        """
+        return self.space.marked_ids(ids)[:, list(self.columns)]
 
     @cached_property
     def doubt(self) -> float:
@@ -390,7 +393,7 @@ class AnovaModel:
     def ids_of(self, configurations: Sequence[Configuration]) -> Ints:
         """Return the level ids [m, d] of configurations, for the parameters that the model uses."""
         ids = np.array([c.level_ids for c in configurations], dtype=np.int64)
-        return ids.reshape(len(configurations), len(self.space.parameters))[:, list(self.columns)]
+        return self.reduced(ids.reshape(len(configurations), len(self.space.parameters)))
 
 
 def _rounded(value: float) -> float:

@@ -58,8 +58,19 @@ class Axis:
         """Return the kernel dimension of a parameter.
 
         Ordinal from 3 levels on: the mean of rank and value positions, the latter of the
-        logarithm if all levels are positive and span a factor of more than 8.
+        logarithm if all levels are positive and span a factor of more than 8. A parameter with a
+        condition has one position more, for where it is inactive: the middle, or a level of its
+        own if it is nominal (imputation, as Levesque et al. 2017 do, Bayesian optimization for
+        conditional hyperparameter spaces).
         """
+        axis = cls._active(parameter)
+        if not parameter.when:
+            return axis
+        inactive = 0.5 if axis.ordinal else float(parameter.n_levels)
+        return cls(axis.ordinal, np.append(axis.position, inactive))
+
+    @classmethod
+    def _active(cls, parameter: Parameter) -> Axis:
         n_levels = parameter.n_levels
         ranks = np.array(parameter.ranks, dtype=np.float64)
         if parameter.kind == "nominal" or n_levels < 3:

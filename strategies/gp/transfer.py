@@ -76,6 +76,8 @@ class MovedPosterior:
                 continue
             table = posterior.correlation(axis, np.maximum(matched, 0))
             table[matched < 0] = mean
+            if space.conditions is not None:
+                table = np.concatenate([table, mean[None, :]])  # where it is inactive
             columns.append(column)
             tables.append(table)
         return cls(posterior, tuple(columns), tuple(tables))
@@ -284,4 +286,4 @@ def _spread_ids(space: ParameterSpace) -> Ints:
         n = len(allowed)
         return allowed if n <= SAMPLED else allowed[rng.choice(n, SAMPLED, replace=False)]
     columns: Sequence[Ints] = [rng.choice(np.array(ids), SAMPLED) for ids in space.open_ids]
-    return np.stack(columns, axis=1)
+    return space.canonical_ids(np.stack(columns, axis=1))

@@ -140,11 +140,12 @@ def _level_regressors(parameter: Parameter) -> Floats:
     Indicators of ordered parameters count half, because position and square share their effect.
     """
     n = parameter.n_levels
-    if not _is_ordered(parameter):
-        return np.eye(n)
-    ranks = np.array(parameter.ranks)
-    x = ranks / (n - 1) - 0.5
-    return np.column_stack((x, x * x - 1 / 12, 0.5 * np.eye(n)[ranks]))
+    rows = np.eye(n)
+    if _is_ordered(parameter):
+        ranks = np.array(parameter.ranks)
+        x = ranks / (n - 1) - 0.5
+        rows = np.column_stack((x, x * x - 1 / 12, 0.5 * np.eye(n)[ranks]))
+    return np.concatenate([rows, np.zeros((int(bool(parameter.when)), rows.shape[1]))])
 
 
 @single_blas_thread
@@ -189,7 +190,7 @@ def _share_at_end(space: ParameterSpace, model: AnovaModel, best: Ints) -> float
     at_end = []
     for column, position in enumerate(model.columns):
         parameter = space.parameters[position]
-        if _is_ordered(parameter):
+        if _is_ordered(parameter) and best[column] < parameter.n_levels:
             at_end.append(parameter.ranks[best[column]] in (0, parameter.n_levels - 1))
     return sum(at_end) / len(at_end) if at_end else 0.5
 
@@ -214,5 +215,6 @@ def _untried(knowledge: Knowledge) -> Ints:
     ]
     sampled = np.stack([rng.choice(levels, SAMPLED) for levels in space.open_ids], axis=1)
     taken = {configuration.level_ids for configuration in tried}
-    near = [row for row in rows if row not in taken]
-    return np.concatenate([np.array(near, dtype=np.int64).reshape(len(near), -1), sampled])
+    near = [row for row in rows if space.canonical(row).level_ids not in taken]
+    ids = np.concatenate([np.array(near, dtype=np.int64).reshape(len(near), -1), sampled])
+    return space.canonical_ids(ids)

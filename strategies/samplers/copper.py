@@ -79,7 +79,7 @@ def construction(
     for parameter in space.names:  # line 2
         candidates = reduced_candidate_list(model, space, parameter, beta)  # line 3
         solution.append(candidates[int(rng.integers(len(candidates)))])  # line 4
-    return Configuration(tuple(solution), space.lineage)  # line 6
+    return space.canonical(tuple(solution))  # line 6
 
 
 def reduced_candidate_list(

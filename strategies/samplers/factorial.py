@@ -168,7 +168,7 @@ class Corners:
         level_ids = [ids[0] for ids in self._levels]
         for position, sign in zip(self.varying, signs, strict=True):
             level_ids[position] = self._levels[position][0 if sign < 0 else -1]
-        return Configuration(tuple(level_ids), self._space.lineage)
+        return self._space.canonical(tuple(level_ids))
 
     def centre(self) -> Configuration | None:
         """Return the centre point, or None if no ordinal parameter has a middle level."""
@@ -177,7 +177,7 @@ class Corners:
             ids = self._levels[position]
             if self._space.parameters[position].kind == "ordinal" and len(ids) > 2:
                 level_ids[position] = ids[len(ids) // 2]
-        centre = Configuration(tuple(level_ids), self._space.lineage)
+        centre = self._space.canonical(tuple(level_ids))
         return None if centre == self.at((-1,) * len(self.varying)) else centre
 
     def is_excluded(self, configuration: Configuration) -> bool:

@@ -38,7 +38,7 @@ from strategies.samplers.strategy import (
     StrategyOption,
     Suggestion,
     SuggestionKind,
-    difference,
+    differences,
     join_listed,
     require_count,
 )
@@ -164,7 +164,7 @@ class _LocalSearch:
                 np.array(ids)[self._rng.integers(len(ids), size=RANDOM)]
                 for ids in self._space.open_ids
             ]
-            drawn = np.stack(columns, axis=1)
+            drawn = self._space.canonical_ids(np.stack(columns, axis=1))
         elif len(free) > RANDOM:
             drawn = free[self._rng.choice(len(free), RANDOM, replace=False)]
         else:
@@ -177,7 +177,8 @@ class _LocalSearch:
             parent = tuple(centre.tolist())
             self._add(parent)
             for row in _one_step_ids(centre, self._space, self._rng).tolist():
-                self._add(tuple(row), parent)
+                moved = self._space.activated(parent, tuple(row), self._rng)
+                self._add(moved.level_ids, parent)
 
     def evaluate(self) -> bool:
         """Evaluate the pool; set its best as `centres` and return whether the best improved."""
@@ -252,7 +253,7 @@ def constructions(
             product *= z[choice]
             level_ids[rows, model.columns[i]] = levels[i][choice]
             n_candidates[rows, model.columns[i]] = candidates.sum(axis=1)
-    return Constructions(level_ids, n_candidates)
+    return Constructions(space.canonical_ids(level_ids), n_candidates)
 
 
 def reduced_candidate_lists(effects: Floats, greediness: Floats) -> NDArray[np.bool_]:
@@ -294,15 +295,17 @@ def _full_level_ids(model: AnovaModel, knowledge: Knowledge, ids: Ints) -> Ints:
     for i, open_ids in enumerate(knowledge.space.open_ids):
         full_ids[:, i] = open_ids[0]
     full_ids[:, list(model.columns)] = ids
-    return full_ids
+    n_levels = [parameter.n_levels for parameter in knowledge.space.parameters]
+    return np.where(full_ids == n_levels, 0, full_ids)  # inactive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeasibilitySearch:
     """Search for configurations that succeed, given the runs so far."""
 
+    space: ParameterSpace
     axes: tuple[Axis, ...]  # one per parameter
-    tried: Ints  # level ids of succeeded, failed and current runs [n, d]
+    tried: Ints  # level ids of succeeded, failed and current runs [n, d], inactive ones marked
     ended: Floats  # whether each has ended, [n]
     succeeded: Floats  # whether each gave a result, [n]
 
@@ -316,12 +319,14 @@ class FeasibilitySearch:
         ended = np.array([1.0] * (len(done) + len(failed)) + [0.0] * len(ongoing))
         succeeded = np.array([1.0] * len(done) + [0.0] * (len(tried) - len(done)))
         axes = tuple(Axis.of(parameter) for parameter in knowledge.space.parameters)
-        return cls(axes, ids.reshape(len(tried), len(axes)), ended, succeeded)
+        marked = knowledge.space.marked_ids(ids.reshape(len(tried), len(axes)))
+        return cls(knowledge.space, axes, marked, ended, succeeded)
 
     def worth(self, ids: Ints) -> Floats:
         """Return the search priority [m] of level ids [m, d], 0 before the first run."""
         if not len(self.tried):
             return np.zeros(len(ids))
+        ids = self.space.marked_ids(ids)
         nearest = np.full(len(ids), np.inf)
         good, all_near = np.zeros(len(ids)), np.zeros(len(ids))
         for row, ended, succeeded in zip(self.tried, self.ended, self.succeeded, strict=True):
@@ -384,19 +389,20 @@ def _origin_text(model: AnovaModel, found: SearchResult, *, with_steps: bool) ->
     if found.configuration == origin.configuration:
         return start[0].upper() + start[1:]
     start = f"a g{start[1:]}" if origin.start == "construction" else start
-    differences = _differences(model, found.configuration, origin.configuration)
-    return f"Neighbour of {start}" + (f": {join_listed(differences)}" if with_steps else "")
+    texts = differences(model.space, found.configuration, origin.configuration)
+    return f"Neighbour of {start}" + (f": {join_listed(texts)}" if with_steps else "")
 
 
 def _candidate_lists(model: AnovaModel, origin: Origin) -> str:
     """Return " (order=sjf from 2 of 8 levels, ...)" by importance; "" if no parameter matters."""
     texts: list[str] = []
+    inactive = model.space.inactive(origin.configuration)
     for name, share in sorted(model.shares.items(), key=lambda item: -item[1]):
         if share < NEGLIGIBLE or len(texts) == LISTED_PARTS:
             break
         position = model.space.names.index(name)
         n_levels = len(model.space.open_ids[position])
-        if n_levels > 1:
+        if n_levels > 1 and name not in inactive:
             level_id = origin.configuration.level_ids[position]
             level = show(model.space.parameters[position].levels[level_id])
             texts.append(f"{name}={level} from {origin.candidates[position]} of {n_levels} levels")
@@ -423,25 +429,12 @@ def feasibility_reason(knowledge: Knowledge) -> str:
 
 
 def _beside(model: AnovaModel, configuration: Configuration, leader: Configuration) -> str:
-    differences = _differences(model, configuration, leader)
-    if not differences:
+    texts = differences(model.space, configuration, leader)
+    if not texts:
         return "repeats the best run"
-    if len(differences) <= NEAR:
-        return f"{join_listed(differences)} from the best run"
-    return f"unlike the best run in {len(differences)} of {len(model.space.parameters)} parameters"
-
-
-def _differences(
-    model: AnovaModel, configuration: Configuration, other: Configuration
-) -> list[str]:
-    """Return in words how a configuration differs from another, a text per parameter."""
-    return [
-        difference(parameter, a, b)
-        for parameter, a, b in zip(
-            model.space.parameters, configuration.level_ids, other.level_ids, strict=True
-        )
-        if a != b
-    ]
+    if len(texts) <= NEAR:
+        return f"{join_listed(texts)} from the best run"
+    return f"unlike the best run in {len(texts)} of {len(model.space.parameters)} parameters"
 
 
 def _percent(p: float) -> str:

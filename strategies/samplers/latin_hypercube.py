@@ -80,8 +80,10 @@ def level_counts(
     """Return how often every level id occurs, per parameter."""
     counts: tuple[Counter[int], ...] = tuple(Counter() for _ in space.parameters)
     for configuration in configurations:
-        for counter, level_id in zip(counts, configuration.level_ids, strict=True):
-            counter[level_id] += 1
+        ids = zip(space.parameters, configuration.level_ids, strict=True)
+        inactive = space.inactive(configuration)
+        for counter, (parameter, level_id) in zip(counts, ids, strict=True):
+            counter[level_id] += parameter.name not in inactive
     return counts
 
 
@@ -150,6 +152,7 @@ class _Points:
 
     def add(self, row: Row) -> bool:
         """Add a point to the design if it is free, and return whether it was."""
+        row = self._space.canonical(row).level_ids
         if not self._is_free(row):
             return False
         self._rows.append(row)
@@ -162,7 +165,10 @@ class _Points:
             place = int(self._rng.integers(len(self._rows)))
             column = int(self._rng.integers(len(row)))
             other = self._rows[place]
-            mine, theirs = _exchange_level(row, other, column), _exchange_level(other, row, column)
+            mine, theirs = (
+                self._space.canonical(_exchange_level(a, b, column)).level_ids
+                for a, b in ((row, other), (other, row))
+            )
             if mine != theirs and self._is_free(mine) and self._is_free(theirs):
                 self._count(other, -1)
                 self._rows[place] = theirs
@@ -173,7 +179,9 @@ class _Points:
     def add_drawn(self) -> bool:
         """Add the best balanced of several random free points, and return success."""
         candidates = [
-            tuple(ids[int(self._rng.integers(len(ids)))] for ids in self._space.open_ids)
+            self._space.canonical(
+                tuple(ids[int(self._rng.integers(len(ids)))] for ids in self._space.open_ids)
+            ).level_ids
             for _ in range(DRAWS)
         ]
         free = [row for row in candidates if self._is_free(row)]
@@ -190,8 +198,11 @@ class _Points:
         return sum(used[level_id] for used, level_id in zip(self._counts, row, strict=True))
 
     def _count(self, row: Row, change: Literal[1, -1]) -> None:
-        for used, level_id in zip(self._counts, row, strict=True):
-            used[level_id] += change
+        conditions = self._space.conditions
+        inactive = conditions.inactive(row) if conditions else ()
+        for position, (used, level_id) in enumerate(zip(self._counts, row, strict=True)):
+            if position not in inactive:
+                used[level_id] += change
         (self._seen.add if change == 1 else self._seen.discard)(row)
 
 

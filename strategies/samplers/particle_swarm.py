@@ -148,7 +148,7 @@ class ParticleSwarm:
                 longest = LONGEST_MOVE * (parameter.n_levels - 1)
                 next_level = _nearest(parameter, by_rank, x + min(max(velocity, -longest), longest))
             level_ids.append(next_level)
-        return Configuration(tuple(level_ids), space.lineage)
+        return space.canonical(tuple(level_ids))
 
     def _add_first_positions(
         self, batch: Batch, knowledge: Knowledge, turn: int, rng: np.random.Generator

@@ -132,7 +132,18 @@ def poll(space: ParameterSpace, incumbent: Configuration, halvings: int) -> Iter
             reached = _up_and_down(parameter.ranks, by_rank, centre_level, step)
         for level_id in reached:
             level_ids = (*ids[:position], level_id, *ids[position + 1 :])
-            yield Configuration(level_ids, incumbent.lineage)
+            yield _activated(space, ids, level_ids)
+
+
+def _activated(
+    space: ParameterSpace, before: Sequence[int], level_ids: tuple[int, ...]
+) -> Configuration:
+    """Return a changed configuration, with the middle level of parameters that are now active."""
+    ids = list(level_ids)
+    for position in space.conditions.inactive(before) if space.conditions else ():
+        by_rank = space.open_by_rank[position]
+        ids[position] = by_rank[len(by_rank) // 2]
+    return space.canonical(tuple(ids))
 
 
 def first_step(n_levels: int) -> int:

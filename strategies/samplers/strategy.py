@@ -188,15 +188,23 @@ def neighbour_reason(
     space: ParameterSpace, configuration: Configuration, near: Configuration, near_text: str
 ) -> str:
     """Explain in a sentence how a configuration differs from the one it was derived from."""
-    differences = [
-        difference(parameter, a, b)
-        for parameter, a, b in zip(
-            space.parameters, configuration.level_ids, near.level_ids, strict=True
-        )
-        if a != b
-    ]
-    sentence = f"{join_listed(differences)} from {near_text}."
+    sentence = f"{join_listed(differences(space, configuration, near))} from {near_text}."
     return sentence[0].upper() + sentence[1:]
+
+
+def differences(
+    space: ParameterSpace, configuration: Configuration, other: Configuration
+) -> list[str]:
+    """Return in words how a configuration differs from another, a text per active parameter."""
+    values, others = space.values(configuration), space.values(other)
+    ids = zip(space.parameters, configuration.level_ids, other.level_ids, strict=True)
+    return [
+        difference(parameter, a, b)
+        if parameter.name in others
+        else f"{parameter.name}={show(parameter.levels[a])}"
+        for parameter, a, b in ids
+        if parameter.name in values and (a != b or parameter.name not in others)
+    ]
 
 
 def difference(parameter: Parameter, level_id: int, other_id: int) -> str:
@@ -211,7 +219,8 @@ def _by_importance(
     model: DesignModel, configuration: Configuration
 ) -> list[tuple[str, str | int | float | bool]]:
     values = model.space.values(configuration)
-    return [(entry.parameter, values[entry.parameter]) for entry in model.importance]
+    names = [entry.parameter for entry in model.importance if entry.parameter in values]
+    return [(name, values[name]) for name in names]
 
 
 def join_listed(parts: Sequence[str]) -> str:

@@ -16,14 +16,17 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strategies.space.errors import ExclusionError
 from strategies.space.exclusion import Domain, Exclusion, domain_of
-from strategies.space.parameter import Parameter
+from strategies.space.parameter import Level, Parameter
+
+if TYPE_CHECKING:
+    from strategies.space.condition import Conditions
 
 _INT64_END = 2**63
 
@@ -64,6 +67,9 @@ WORK_BOUND = 3_000_000
 SEARCH_BOUND = 30_000
 """Most such tests for exclusions whose parameters have more than `EXACT_BOUND` combinations."""
 
+CONDITIONS_BOUND = 300_000
+"""Most such tests where parameters have conditions, which leave few of the combinations."""
+
 VERDICTS = 100_000  # Most cached results of the exclusions of one space
 
 
@@ -101,7 +107,9 @@ class AllowedConfigurations:
 
     All names in the exclusions are parameters; open level ids are ascending, none empty.
     Exclusions that share parameters with two or more open levels form a group; groups combine
-    freely, so that their numbers are multiplied and never their lists.
+    freely, so that their numbers are multiplied and never their lists. A parameter with a condition
+    is in a group with those that its condition depends on: it has an open level where it is active,
+    and the first level, open or closed, where it is not.
     """
 
     def __init__(
@@ -109,32 +117,51 @@ class AllowedConfigurations:
         parameters: Sequence[Parameter],
         exclusions: Sequence[Exclusion],
         open_ids: tuple[tuple[int, ...], ...],
+        conditions: Conditions | None = None,
     ) -> None:
         self.parameters = tuple(parameters)
-        self.open_ids = open_ids
+        self._conditions = conditions
+        self._drawn_ids = open_ids
         self._open_sets = tuple(frozenset(ids) for ids in open_ids)
         n_kept = VERDICTS // max(1, len(exclusions))
-        self._judges = tuple(
-            _ExclusionTest(self.parameters, exclusion, n_kept) for exclusion in exclusions
+        self._exclusion_tests = tuple(
+            _ExclusionTest(self.parameters, exclusion, n_kept, conditions)
+            for exclusion in exclusions
         )
+        self._judges: tuple[_Test, ...] = self._exclusion_tests
+        self.open_ids = open_ids
+        if conditions is not None:
+            self._judges += tuple(
+                _ActivityTest(i, open_ids[i], conditions) for i in sorted(conditions.positions)
+            )
+            self.open_ids = tuple(
+                tuple(sorted({0, *ids})) if i in conditions.positions else ids
+                for i, ids in enumerate(open_ids)
+            )
         self._named = tuple(sorted({i for judge in self._judges for i in judge.positions}))
 
     def closed_at(self, level_ids: Sequence[int]) -> int | None:
         """Return the position of the first closed level, or None if all levels are open."""
+        inactive = self._conditions.inactive(level_ids) if self._conditions else ()
         for position, (level_id, ids) in enumerate(zip(level_ids, self._open_sets, strict=True)):
-            if level_id not in ids:
+            if level_id not in ids and position not in inactive:
                 return position
         return None
 
     def excluded_by(self, level_ids: Sequence[int]) -> Exclusion | None:
         """Return the first exclusion that forbids these levels, or None."""
-        for judge in self._judges:
+        for judge in self._exclusion_tests:
             if judge.excludes(level_ids):
                 return judge.exclusion
         return None
 
-    def admits(self, level_ids: Sequence[int]) -> bool:
-        """Return whether all given levels are open and not excluded in combination."""
+    def admits(self, level_ids: tuple[int, ...]) -> bool:
+        """Return whether all given levels are open and not excluded in combination.
+
+        That of an inactive parameter is the first one.
+        """
+        if self._conditions and self._conditions.canonical(level_ids) != level_ids:
+            return False
         return self.closed_at(level_ids) is None and self.excluded_by(level_ids) is None
 
     def count(self) -> int | None:
@@ -157,8 +184,8 @@ class AllowedConfigurations:
     ) -> tuple[tuple[tuple[int, ...], frozenset[tuple[int, ...]]], ...] | None:
         """Return the allowed level combinations of the given parameters, by group of exclusions.
 
-        Of each group the places among ``positions`` and the combinations; parameters of no group
-        combine freely. None where the count is unknown.
+        Of each group the places among ``positions`` and the combinations, of active parameters
+        only; parameters of no group combine freely. None where the count is unknown.
         """
         count = self.count()
         if not count:
@@ -170,8 +197,23 @@ class AllowedConfigurations:
             if columns:
                 at = tuple(places[group.positions[c]] for c in columns)
                 rows = zip(*(group.columns[c] for c in columns), strict=True)
-                parts.append((at, frozenset(rows)))
+                combinations = frozenset(
+                    row for row, is_active in zip(rows, self._active(group, columns), strict=True)
+                    if is_active
+                )  # fmt: skip
+                parts.append((at, combinations))
         return tuple(parts)
+
+    def _active(self, group: _ExclusionGroup, columns: Sequence[int]) -> NDArray[np.bool_]:
+        """Return the rows of a group in which the parameters of some columns are all active."""
+        rows = group.array()
+        if self._conditions is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        ids = np.zeros((len(rows), len(self.parameters)), dtype=np.int64)
+        ids[:, list(group.positions)] = rows
+        inactive = self._conditions.inactive_in(ids)[:, [group.positions[c] for c in columns]]
+        active: NDArray[np.bool_] = ~np.any(inactive, axis=1)
+        return active
 
     def all(self) -> Iterator[tuple[int, ...]]:
         """Yield the level ids of all allowed configurations, with the last varying fastest.
@@ -191,18 +233,19 @@ class AllowedConfigurations:
 
     def _tails(self, end: int) -> Iterator[tuple[int, ...]]:
         """Yield the combinations of the parameters from ``end`` on, which no exclusion names."""
-        return _odometer(self.open_ids[end:], lambda _: True)
+        ids = self.open_ids[end:]
+        return _odometer(len(ids), ids.__getitem__, lambda _: True)
 
     def _heads(self, end: int) -> Iterator[tuple[int, ...]]:
         """Yield the first ``end`` levels of the combinations that no exclusion forbids."""
-        ready: dict[int, list[_ExclusionTest]] = {}
+        ready: dict[int, list[_Test]] = {}
         for judge in self._judges:
             ready.setdefault(max(judge.positions, default=0), []).append(judge)
 
         def may_begin(head: list[int]) -> bool:
             return not any(judge.excludes(head) for judge in ready.get(len(head) - 1, ()))
 
-        return _odometer(self.open_ids[:end], may_begin)
+        return _odometer(end, self.open_ids.__getitem__, may_begin)
 
     def _exact_heads(self, end: int) -> Iterator[tuple[int, ...]]:
         """Yield the first ``end`` levels of the allowed combinations, by the rows of the groups."""
@@ -226,7 +269,7 @@ class AllowedConfigurations:
             ranges[number, column] = (low, high)
             return low < high
 
-        return _odometer(self.open_ids[:end], may_begin)
+        return _odometer(end, self.open_ids.__getitem__, may_begin)
 
     def grid(self) -> NDArray[np.int64]:
         """Return the level ids [m, d] of all allowed configurations, for small spaces.
@@ -260,8 +303,12 @@ class AllowedConfigurations:
         return level_ids[np.lexsort([level_ids[:, i] for i in reversed(keys)])]
 
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
-        """Draw an open level uniformly for each parameter, ignoring exclusions."""
-        return tuple(ids[below(rng, len(ids))] for ids in self.open_ids)
+        """Draw an open level uniformly for each parameter, ignoring exclusions.
+
+        Inactive parameters then get their first level, as in `ConfigSpace`.
+        """
+        level_ids = tuple(ids[below(rng, len(ids))] for ids in self._drawn_ids)
+        return self._conditions.canonical(level_ids) if self._conditions else level_ids
 
     def draw_allowed(self, rng: np.random.Generator) -> tuple[int, ...] | None:
         """Draw an allowed configuration uniformly; None if none exists or they are not counted."""
@@ -277,7 +324,7 @@ class AllowedConfigurations:
     @cached_property
     def _groups(self) -> tuple[_ExclusionGroup, ...]:
         """Groups of exclusions that share no parameter with two or more open levels."""
-        members: list[tuple[set[int], list[_ExclusionTest]]] = []
+        members: list[tuple[set[int], list[_Test]]] = []
         for judge in self._judges:
             positions = {i for i in judge.positions if len(self.open_ids[i]) > 1}
             judges = [judge]
@@ -301,18 +348,18 @@ class AllowedConfigurations:
 
 
 def _odometer(
-    choices: Sequence[Sequence[int]], may_begin: Callable[[list[int]], bool]
+    n: int, choices: Callable[[int], Sequence[int]], may_begin: Callable[[list[int]], bool]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the combinations of choices, the last varying fastest, without refused beginnings.
+    """Yield the combinations of n choices, the last varying fastest, without refused beginnings.
 
-    Without recursion, since a space may have more parameters than Python has frames.
+    Choices are by place, and may depend on those of the places before. Without recursion, since a
+    space may have more parameters than Python has frames.
     """
-    n = len(choices)
     if n == 0:
         yield ()
         return
     head: list[int] = []
-    iterators = [iter(choices[0])]
+    iterators = [iter(choices(0))]
     while iterators:
         for level_id in iterators[-1]:
             head.append(level_id)
@@ -323,7 +370,7 @@ def _odometer(
                 yield tuple(head)
                 head.pop()
                 continue
-            iterators.append(iter(choices[len(head)]))
+            iterators.append(iter(choices(len(head))))
             break
         else:
             iterators.pop()
@@ -356,21 +403,28 @@ class _GroupSearch:
     def __init__(
         self,
         positions: tuple[int, ...],
-        judges: Sequence[_ExclusionTest],
+        judges: Sequence[_Test],
         open_ids: Sequence[tuple[int, ...]],
         first: Sequence[int],
         work: int,
     ) -> None:
-        self._positions, self._judges, self._open_ids = positions, judges, open_ids
+        self._positions, self._open_ids = positions, open_ids
         self._level_ids = list(first)
         n_combinations = math.prod(len(open_ids[i]) for i in positions)
         self._is_small = n_combinations <= EXACT_BOUND
-        self._work = work if self._is_small else min(work, SEARCH_BOUND)
+        has_conditions = any(isinstance(judge, _ActivityTest) for judge in judges)
+        bound = CONDITIONS_BOUND if has_conditions else SEARCH_BOUND
+        self._work = work if self._is_small else min(work, bound)
         self.spent = 0
-        self._ready: dict[int, list[_ExclusionTest]] = {}
+        self._ready: dict[int, list[_Test]] = {}
+        self._activity: dict[int, _ActivityTest] = {}  # of parameters after all they depend on
         for judge in judges:
             depth = max((d for d, i in enumerate(positions) if i in judge.positions), default=-1)
-            self._ready.setdefault(depth, []).append(judge)
+            if isinstance(judge, _ActivityTest) and positions[depth] == judge.position:
+                self._activity[depth] = judge
+            else:
+                self._ready.setdefault(depth, []).append(judge)
+        self._judges = [judge for judge in judges if judge not in self._activity.values()]
 
     def group(self) -> _ExclusionGroup:
         """Return the group with its allowed combinations, or without if they are too many."""
@@ -381,8 +435,7 @@ class _GroupSearch:
                 return _ExclusionGroup((), (), 0 if self._is_excluded() else 1)
             if not self._is_small and self._is_certain(()):
                 return _ExclusionGroup(self._positions, columns, 0)
-            choices = [self._open_ids[i] for i in self._positions]
-            for part in _odometer(choices, self._may_begin):
+            for part in _odometer(len(self._positions), self._choices, self._may_begin):
                 for column, level_id in zip(columns, part, strict=True):
                     column.append(level_id)
                 rows += 1
@@ -391,6 +444,12 @@ class _GroupSearch:
         except _TooManyError:
             return _ExclusionGroup(self._positions, (), None)
         return _ExclusionGroup(self._positions, columns, rows)
+
+    def _choices(self, depth: int) -> Sequence[int]:
+        test = self._activity.get(depth)
+        if test is None:
+            return self._open_ids[self._positions[depth]]
+        return test.choices(self._level_ids)
 
     def _may_begin(self, head: list[int]) -> bool:
         depth = len(head) - 1
@@ -408,7 +467,7 @@ class _GroupSearch:
     def _is_excluded(self) -> bool:
         return any(self._excludes(judge) for judge in self._judges)
 
-    def _excludes(self, judge: _ExclusionTest) -> bool:
+    def _excludes(self, judge: _Test) -> bool:
         self._spend(judge.cost)
         return judge.excludes(self._level_ids)
 
@@ -416,6 +475,8 @@ class _GroupSearch:
         """Return whether an exclusion surely excludes everything that begins with ``head``."""
         assigned = dict(zip(self._positions, head, strict=False))
         for judge in self._judges:
+            if not isinstance(judge, _ExclusionTest):
+                continue
             self._spend(10 * judge.cost)
             if judge.surely_excludes(assigned, self._open_ids):
                 return True
@@ -427,13 +488,51 @@ class _GroupSearch:
             raise _TooManyError
 
 
+class _Test(Protocol):
+    """Test of the level ids at some positions, of a cost in units of 50 characters."""
+
+    positions: tuple[int, ...]
+    cost: int
+
+    def excludes(self, level_ids: Sequence[int]) -> bool: ...
+
+
+class _ActivityTest:
+    """Test that a parameter has an open level where it is active, else the first one."""
+
+    cost = 1
+
+    def __init__(self, position: int, open_ids: Sequence[int], conditions: Conditions) -> None:
+        self.positions = tuple(sorted(conditions.involved((position,))))
+        self.position, self._open_ids, self._conditions = position, tuple(open_ids), conditions
+
+    def choices(self, level_ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids that are allowed with the levels of the other parameters, ascending."""
+        is_active = self._conditions.is_active(self.position, level_ids)
+        return self._open_ids if is_active else (0,)
+
+    def excludes(self, level_ids: Sequence[int]) -> bool:
+        return level_ids[self.position] not in self.choices(level_ids)
+
+
 class _ExclusionTest:
     """One exclusion, with its results cached per combination of the levels it names."""
 
-    def __init__(self, parameters: Sequence[Parameter], exclusion: Exclusion, n_kept: int) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        exclusion: Exclusion,
+        n_kept: int,
+        conditions: Conditions | None,
+    ) -> None:
         self.exclusion = exclusion
         names = exclusion.names
-        self.positions = tuple(i for i, p in enumerate(parameters) if p.name in names)
+        named = frozenset(i for i, p in enumerate(parameters) if p.name in names)
+        self._conditions = None
+        if conditions is not None and named & conditions.positions:
+            self._conditions = conditions
+            named = conditions.involved(named)
+        self.positions = tuple(sorted(named))
         self.cost = 1 + len(exclusion.text) // 50
         self._parameters = tuple(parameters[i] for i in self.positions)
         self._verdicts: dict[tuple[int, ...], bool] = {}
@@ -444,8 +543,12 @@ class _ExclusionTest:
         part = tuple([level_ids[i] for i in self.positions])
         verdict = self._verdicts.get(part)
         if verdict is None:
-            levels = zip(self._parameters, part, strict=True)
-            verdict = self.exclusion.excludes({p.name: p.levels[i] for p, i in levels})
+            inactive = self._conditions.inactive(level_ids) if self._conditions else ()
+            values: dict[str, Level | None] = {
+                p.name: None if position in inactive else p.levels[i]
+                for p, i, position in zip(self._parameters, part, self.positions, strict=True)
+            }
+            verdict = self.exclusion.excludes(values)
             if len(self._verdicts) < self._n_kept:
                 self._verdicts[part] = verdict
         return verdict
@@ -454,6 +557,8 @@ class _ExclusionTest:
         self, assigned: Mapping[int, int], open_ids: Sequence[tuple[int, ...]]
     ) -> bool:
         """Return whether it excludes all combinations of open levels with the assigned ones."""
+        if self._conditions is not None:
+            return False
         domains: dict[str, Domain] = {}
         for position, parameter in zip(self.positions, self._parameters, strict=True):
             level_id = assigned.get(position)

@@ -1,6 +1,9 @@
 """Exclusions: conditions that no proposed configuration may meet.
 
-Their text is parsed against a whitelist and never run as Python.
+Their text is parsed against a whitelist and never run as Python. A name with dashes or dots stands
+in backquotes, as in `pandas.DataFrame.query`. A comparison with an inactive parameter, which has no
+value, is unknown, and so is what depends on it (Kleene's three-valued logic, as in SQL); an unknown
+condition does not hold.
 """
 
 from __future__ import annotations
@@ -8,18 +11,26 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from strategies.space.errors import ExclusionError, hint
-from strategies.space.parameter import Family, Level, family_of, show_values
+from strategies.space.parameter import (
+    Family,
+    Level,
+    argument_name,
+    family_of,
+    is_name,
+    show_values,
+)
 
 MAX_CHARACTERS = 500
 MAX_DEPTH = 30
 
-Values: TypeAlias = Mapping[str, Level]
+Values: TypeAlias = Mapping[str, Level | None]
 Evaluate: TypeAlias = Callable[[Values], Any]
 
 ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -44,8 +55,27 @@ EQUALITIES = (ast.Eq, ast.NotEq)
 MEMBERSHIPS = (ast.In, ast.NotIn)
 ALLOWED_SENTENCE = (
     "allowed are and, or, not, comparisons, in [list], + - * / // %, parentheses, parameter "
-    "names, numbers, texts, True and False"
+    "names (with dashes or dots in backquotes: `a.b`), numbers, texts, True and False"
 )
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`([^`]*)`")
+
+
+def quoted(name: str) -> str:
+    """Return a parameter's name as conditions have it.
+
+    >>> quoted("size"), quoted("optimizer.lr")
+    ('size', '`optimizer.lr`')
+    """
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def equality(values: Mapping[str, Level]) -> str:
+    """Return the condition that parameters have given values.
+
+    >>> equality({"optimizer.lr": 0.1, "order": "sjf"})
+    "`optimizer.lr` == 0.1 and order == 'sjf'"
+    """
+    return " and ".join(f"{quoted(name)} == {value!r}" for name, value in values.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +129,18 @@ def evaluate(expression: Expression, values: Values) -> bool:
     except KeyError as error:
         raise ExclusionError(
             f"exclusion '{expression.text}' needs a value for {error.args[0]!r}; given "
-            f"values: {show_values(values) or 'none'}."
+            f"values: {_shown(values) or 'none'}."
         ) from None
     except (ArithmeticError, TypeError) as error:
-        used = {name: values[name] for name in sorted(expression.names) if name in values}
+        used = {name: values.get(name) for name in sorted(expression.names)}
         raise ExclusionError(
-            f"exclusion '{expression.text}' cannot be evaluated for {show_values(used)}: {error}; "
+            f"exclusion '{expression.text}' cannot be evaluated for {_shown(used)}: {error}; "
             "guard it, for example with 'x != 0 and ...'."
         ) from None
+
+
+def _shown(values: Values) -> str:
+    return show_values({name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +292,40 @@ def _parse(text: str) -> ast.expr:
             f"exclusion {text!r} contains a backslash or a control character; write it on one line "
             "without them."
         )
+    plain, names = _without_quotes(text)
     try:
-        return ast.parse(text, mode="eval").body
+        tree = ast.parse(plain, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         problem = error.msg if isinstance(error, SyntaxError) else "too deeply nested"
         raise ExclusionError(
             f"exclusion '{text}' cannot be read ({problem}); {ALLOWED_SENTENCE}."
         ) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.col_offset in names:
+            node.id = names[node.col_offset]
+    return tree
+
+
+def _without_quotes(text: str) -> tuple[str, dict[int, str]]:
+    """Return a condition with identifiers for names in backquotes, and those names.
+
+    Identifiers are as long as what they replace, and names are by their offset in bytes, so that
+    the places of the parsed pieces are those in the text.
+    """
+    names: dict[int, str] = {}
+
+    def identifier(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name is None:
+            return match.group()
+        if not is_name(name):
+            raise ExclusionError(
+                f"exclusion '{text}' has '{name}' in backquotes, which is not a parameter name."
+            )
+        names[len(text[: match.start()].encode())] = name
+        return f"_{argument_name(name)}_"
+
+    return _QUOTED.sub(identifier, text), names
 
 
 def _admit(node: ast.expr, text: str, depth: int) -> None:
@@ -333,6 +394,11 @@ def _is_truth(node: ast.expr) -> bool:
 
 def _refusal(node: ast.expr, text: str) -> ExclusionError:
     piece = ast.get_source_segment(text, node) or text
+    if isinstance(node, ast.Attribute) and is_name(piece):
+        return ExclusionError(
+            f"exclusion '{text}' contains '{piece}'; write a name with dashes or dots in "
+            f"backquotes, '{quoted(piece)}'."
+        )
     return ExclusionError(f"exclusion '{text}' contains '{piece}'; {ALLOWED_SENTENCE}.")
 
 
@@ -346,17 +412,11 @@ def _compile(node: ast.expr) -> Evaluate:  # noqa: PLR0911 - one return per kind
             constants = tuple(_compile(element)({}) for element in elements)
             return lambda _: constants
         case ast.UnaryOp(op=op, operand=operand):
-            inner = _compile(operand)
-            if isinstance(op, ast.Not):
-                return lambda values: not inner(values)
-            return lambda values: -_number(inner(values))
+            return _compile_unary(op, _compile(operand))
         case ast.BinOp(left=left, op=op, right=right):
             return _compile_arithmetic(ARITHMETIC[type(op)], _compile(left), _compile(right))
         case ast.BoolOp(op=op, values=operands):
-            parts = [_compile(operand) for operand in operands]
-            if isinstance(op, ast.And):
-                return lambda values: all(part(values) for part in parts)
-            return lambda values: any(part(values) for part in parts)
+            return _compile_junction([_compile(operand) for operand in operands], op)
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             links = [
                 (COMPARISONS[type(op)], _compile(right))
@@ -369,20 +429,53 @@ def _compile(node: ast.expr) -> Evaluate:  # noqa: PLR0911 - one return per kind
 def _compile_arithmetic(
     apply: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate
 ) -> Evaluate:
-    return lambda values: apply(_number(left(values)), _number(right(values)))
+    def calculated(values: Values) -> int | float | None:
+        x, y = left(values), right(values)
+        return None if x is None or y is None else apply(_number(x), _number(y))
+
+    return calculated
+
+
+def _compile_unary(op: ast.unaryop, inner: Evaluate) -> Evaluate:
+    def reversed_(values: Values) -> int | float | bool | None:
+        value = inner(values)
+        if value is None:
+            return None
+        return not value if isinstance(op, ast.Not) else -_number(value)
+
+    return reversed_
+
+
+def _compile_junction(parts: Sequence[Evaluate], op: ast.boolop) -> Evaluate:
+    decisive = isinstance(op, ast.Or)
+
+    def junction(values: Values) -> bool | None:
+        is_unknown = False
+        for part in parts:
+            truth = part(values)
+            if truth is None:
+                is_unknown = True
+            elif bool(truth) is decisive:
+                return decisive
+        return None if is_unknown else not decisive
+
+    return junction
 
 
 def _compile_chain(
     first: Evaluate, links: list[tuple[Callable[[Any, Any], bool], Evaluate]]
 ) -> Evaluate:
-    def chain(values: Values) -> bool:
+    def chain(values: Values) -> bool | None:
         left = first(values)
+        is_unknown = False
         for compare, evaluate_right in links:
             right = evaluate_right(values)
-            if not compare(left, right):
+            if left is None or right is None:
+                is_unknown = True
+            elif not compare(left, right):
                 return False
             left = right
-        return True
+        return None if is_unknown else True
 
     return chain
 
@@ -476,15 +569,22 @@ class Exclusion:
         """
         for name in sorted(self.names):
             if name not in families:
+                whole = next((n for n in families if not n.isidentifier() and n in self.text), None)
+                if whole is not None:
+                    raise ExclusionError(
+                        f"exclusion '{self.text}' contains '{whole}'; write a name with dashes or "
+                        f"dots in backquotes, '{quoted(whole)}'."
+                    )
                 raise ExclusionError(
                     f"exclusion '{self.text}' names '{name}', which is not a parameter"
                     + hint(name, families)
                 )
         check_families(parse_expression(self.text), families)
 
-    def excludes(self, values: Mapping[str, Level]) -> bool:
+    def excludes(self, values: Mapping[str, Level | None]) -> bool:
         """Return whether the condition excludes a configuration with the given values.
 
+        A value is None where its parameter is inactive.
         Raises `ExclusionError`, naming the configuration, if that cannot be evaluated.
         """
         return evaluate(parse_expression(self.text), values)

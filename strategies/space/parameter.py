@@ -27,6 +27,7 @@ Family: TypeAlias = Literal["number", "text", "truth"]
 
 KINDS: tuple[Kind, ...] = ("ordinal", "nominal")
 MAX_LEVELS = 10_000
+_NAME = re.compile(r"\w+(?:[-.]\w+)*")
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LISTED_LEVELS = 8
 
@@ -78,7 +79,8 @@ class Parameter:
     """Parameter of an experiment with a finite list of levels.
 
     Args:
-        name: an identifier such as ``small_procs``; exclusions refer to it.
+        name: letters, digits and underscores, and dashes and dots between them, such as
+            ``small_procs`` or ``optimizer.lr``; exclusions refer to it.
         levels: distinct values of one family: numbers, texts or truth values. The position
             of a value is its level id.
         kind: ``ordinal`` (distances count steps) or ``nominal`` (all levels equally far).
@@ -87,6 +89,8 @@ class Parameter:
         unit: unit for people, such as ``s`` or ``procs``.
         description: one line for people.
         wide: range in which levels may be added near the best (`strategies.steering.refinement`).
+        when: condition on other parameters under which the parameter matters, such as
+            ``kernel == 'rbf'``; always if empty. See `strategies.space.condition`.
     Raises `SpaceError` for an invalid name, level or kind.
 
     Not slotted: lookups are cached on first use.
@@ -98,6 +102,7 @@ class Parameter:
     unit: str = ""
     description: str = ""
     wide: WideRange | None = None
+    when: str = ""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -301,6 +306,7 @@ class Parameter:
     def _identity(self) -> tuple[object, ...]:
         return (
             self.name, self.family, self.levels, self.kind, self.unit, self.description, self.wide,
+            self.when,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -313,20 +319,33 @@ class Parameter:
         return hash(self._identity())
 
 
+def is_name(text: str) -> bool:
+    """Return whether a text can be the name of a parameter.
+
+    >>> [is_name(text) for text in ("size", "learning-rate", "optimizer.lr", "-lr", "a b", "in")]
+    [True, True, True, False, False, False]
+    """
+    return (
+        _NAME.fullmatch(text) is not None
+        and text.partition("-")[0].partition(".")[0].isidentifier()
+        and not keyword.iskeyword(text)
+        and unicodedata.normalize("NFKC", text) == text
+    )
+
+
+def argument_name(name: str) -> str:
+    """Return a parameter's name as a Python identifier, its dashes and dots as underscores."""
+    return name.replace("-", "_").replace(".", "_")
+
+
 def _check_name(name: str) -> None:
-    if (
-        not str(name).isidentifier()
-        or keyword.iskeyword(name)
-        or unicodedata.normalize("NFKC", str(name)) != name
-    ):
-        plain = re.sub(r"\W+", "_", str(name), flags=re.ASCII).strip("_")
-        other = (
-            f"; write '{plain}'" if plain.isidentifier() and not keyword.iskeyword(plain) else ""
-        )
+    if not is_name(str(name)):
+        plain = re.sub(r"[^\w.-]+", "_", str(name), flags=re.ASCII).strip("_.-")
+        other = f"; write '{plain}'" if is_name(plain) else ""
         raise SpaceError(
             f"a parameter is named {name!r}; a name starts with a letter or underscore, "
-            "continues with letters, digits and underscores, and is not a Python word such as 'in'"
-            f"{other}."
+            "continues with letters, digits and underscores, with single dashes and dots between "
+            f"them, and is not a Python word such as 'in'{other}."
         )
 
 

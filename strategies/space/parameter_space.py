@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,18 @@ from strategies.space.enumeration import (
     AllowedConfigurations,
     by_distance,
 )
-from strategies.space.errors import NotAllowedError, SpaceError, UnknownParameterError, hint
+from strategies.space.errors import (
+    NotAllowedError,
+    SpaceError,
+    UnknownLevelError,
+    UnknownParameterError,
+    hint,
+)
 from strategies.space.exclusion import Exclusion
 from strategies.space.parameter import Level, Parameter, show, show_values
+
+if TYPE_CHECKING:
+    from strategies.space.condition import Conditions
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -139,6 +149,7 @@ class ParameterSpace:
             )
         for exclusion in self.exclusions:
             exclusion.check(families)
+        _ = self.conditions  # raises for invalid ones
         if not self.lineage:
             object.__setattr__(self, "lineage", _digest(self))
 
@@ -164,6 +175,16 @@ class ParameterSpace:
         """Number of all configurations, including closed and excluded ones."""
         return math.prod(p.n_levels for p in self.parameters)
 
+    @cached_property
+    def n_combinations(self) -> int:
+        """Number of different configurations, including closed and excluded ones.
+
+        That is `size` where parameters have conditions that leave too many to be counted.
+        """
+        if self.conditions is None:
+            return self.size
+        return replace(self, exclusions=(), closed=frozenset()).count_allowed() or self.size
+
     @property
     def open_size(self) -> int:
         """Number of configurations that have open levels only, including excluded ones."""
@@ -184,6 +205,60 @@ class ParameterSpace:
             tuple(sorted(ids, key=p.ranks.__getitem__))
             for p, ids in zip(self.parameters, self.open_ids, strict=True)
         )
+
+    @cached_property
+    def conditions(self) -> Conditions | None:
+        """Conditions under which parameters are active; None if all always are."""
+        if not any(p.when for p in self.parameters):
+            return None
+        from strategies.space.condition import Conditions
+
+        return Conditions(self.parameters)
+
+    def inactive(self, configuration: Configuration) -> frozenset[str]:
+        """Return the names of the parameters that do not matter in a configuration."""
+        if self.conditions is None:
+            return frozenset()
+        names = self.names
+        return frozenset(names[i] for i in self.conditions.inactive(self._ids(configuration)))
+
+    def inactive_in(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return where parameters do not matter in configurations [n, d], bool [n, d]."""
+        if self.conditions is None:
+            return np.zeros(ids.shape, dtype=np.bool_)
+        return self.conditions.inactive_in(ids)
+
+    def marked_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return level ids [n, d] with the number of levels in place of inactive parameters."""
+        if self.conditions is None:
+            return ids
+        return np.where(self.conditions.inactive_in(ids), self._level_counts, ids)
+
+    def activated(
+        self, before: Sequence[int], level_ids: tuple[int, ...], rng: np.random.Generator
+    ) -> Configuration:
+        """Return a changed configuration, with a random open level of parameters now active."""
+        if self.conditions is None:
+            return Configuration(level_ids, self.lineage)
+        ids = list(level_ids)
+        inactive = self.conditions.inactive(before)
+        if not inactive <= self.conditions.inactive(level_ids):
+            for position in sorted(inactive):
+                open_ids = self.open_ids[position]
+                ids[position] = open_ids[int(rng.integers(len(open_ids)))]
+        return self.canonical(tuple(ids))
+
+    def canonical_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return level ids [n, d] with the first level of every inactive parameter."""
+        if self.conditions is None:
+            return ids
+        return np.where(self.conditions.inactive_in(ids), 0, ids)
+
+    def canonical(self, level_ids: tuple[int, ...]) -> Configuration:
+        """Return the configuration with level ids, those of inactive parameters being replaced."""
+        if self.conditions is not None:
+            level_ids = self.conditions.canonical(level_ids)
+        return Configuration(level_ids, self.lineage)
 
     def count_allowed(self) -> int | None:
         """Count the allowed configurations exactly, or return None if too costly.
@@ -216,7 +291,7 @@ class ParameterSpace:
         parts = self._admission.parts(positions)
         if parts is None:
             return None
-        open_ids = tuple(frozenset(self.open_ids[position]) for position in positions)
+        open_ids = tuple(frozenset(self._admission.open_ids[i]) for i in positions)
         return AllowedCombinations(parts, open_ids)
 
     def is_allowed(self, configuration: Configuration) -> bool:
@@ -290,26 +365,55 @@ class ParameterSpace:
         return np.array([self._ids(c) for c in configurations], dtype=np.int64)
 
     def values(self, configuration: Configuration) -> dict[str, Level]:
-        """Return the parameter values of a configuration, by parameter name."""
-        pairs = zip(self.parameters, self._ids(configuration), strict=True)
-        return {p.name: p.levels[level_id] for p, level_id in pairs}
+        """Return the values of the active parameters of a configuration, by parameter name."""
+        level_ids = self._ids(configuration)
+        inactive = self.conditions.inactive(level_ids) if self.conditions else ()
+        return {
+            p.name: p.levels[level_id]
+            for i, (p, level_id) in enumerate(zip(self.parameters, level_ids, strict=True))
+            if i not in inactive
+        }
 
-    def from_values(self, values: Mapping[str, Level]) -> Configuration:
+    def all_values(self, configuration: Configuration) -> dict[str, Level | None]:
+        """Return the values of all parameters in order, None for an inactive one."""
+        values = self.values(configuration)
+        return {name: values.get(name) for name in self.names}
+
+    def from_values(self, values: Mapping[str, Level | None]) -> Configuration:
         """Return the configuration with given parameter values, whether allowed or not.
 
+        An inactive parameter needs no value, and one that is given, or None, makes no difference.
         Raises `UnknownParameterError` for an extra name, `SpaceError` for a missing one,
         `UnknownLevelError` for a value that is no level.
         """
         for name in values:
             self._position(name)
-        missing = [p.name for p in self.parameters if p.name not in values]
+        ids = [self._given_id(parameter, values) for parameter in self.parameters]
+        level_ids = tuple([i or 0 for i in ids])
+        inactive = self.conditions.inactive(level_ids) if self.conditions else ()
+        missing = [
+            parameter.name
+            for position, (parameter, i) in enumerate(zip(self.parameters, ids, strict=True))
+            if i is None and position not in inactive
+        ]
         if missing:
             raise SpaceError(
                 f"no value is given for {', '.join(missing)}; a configuration has one value for "
-                "every parameter."
+                f"every {'active ' * bool(self.conditions)}parameter."
             )
-        level_ids = tuple(p.level_id(values[p.name]) for p in self.parameters)
-        return Configuration(level_ids, self.lineage)
+        return self.canonical(level_ids)
+
+    def _given_id(self, parameter: Parameter, values: Mapping[str, Level | None]) -> int | None:
+        """Return the id of a parameter's value, or None if it has none."""
+        value = values.get(parameter.name)
+        if value is not None:
+            return parameter.level_id(value)
+        if parameter.name in values and not parameter.when:
+            raise UnknownLevelError(
+                f"parameter '{parameter.name}' has no level None; its levels are "
+                f"{parameter.listed}."
+            )
+        return None
 
     def parse_value(self, parameter_name: str, text: str) -> Level:
         """Return the level of a parameter that a text from the command line denotes."""
@@ -353,7 +457,7 @@ class ParameterSpace:
         Excluded configurations are included, so that a caller can bound its own walk.
         """
         ids = self._ids(configuration)
-        for level_ids in by_distance(self.parameters, self.open_ids, ids, rng):
+        for level_ids in by_distance(self.parameters, self._admission.open_ids, ids, rng):
             yield Configuration(level_ids, self.lineage)
 
     def neighbours(
@@ -370,8 +474,10 @@ class ParameterSpace:
     ) -> Configuration | None:
         """Draw an allowed configuration not in ``exclude`` uniformly; None if there is none.
 
-        Exact up to 200,000 open or allowed combinations. Beyond, raises `SpaceError` if 100,000
-        draws find no free one, since neither a configuration nor exhaustion could be established.
+        With conditions it is uniform over the open levels of each parameter instead, of which
+        inactive ones are then dropped. Exact up to 200,000 open or allowed combinations. Beyond,
+        raises `SpaceError` if 100,000 draws find no free one, since neither a configuration nor
+        exhaustion could be established.
         """
         admission = self._admission
         for _ in range(REJECTION_TRIES):
@@ -501,7 +607,7 @@ class ParameterSpace:
     @cached_property
     def _is_whole(self) -> bool:
         """Whether every configuration is allowed."""
-        return not self.closed and not self.exclusions
+        return not self.closed and not self.exclusions and self.conditions is None
 
     @cached_property
     def _level_counts(self) -> tuple[int, ...]:
@@ -509,7 +615,9 @@ class ParameterSpace:
 
     @cached_property
     def _admission(self) -> AllowedConfigurations:
-        return AllowedConfigurations(self.parameters, self.exclusions, self.open_ids)
+        return AllowedConfigurations(
+            self.parameters, self.exclusions, self.open_ids, self.conditions
+        )
 
     def _position(self, name: str) -> int:
         try:
@@ -556,7 +664,10 @@ def _coordinates(parameter: Parameter, ids: NDArray[np.int64]) -> NDArray[np.flo
 
 def _digest(space: ParameterSpace) -> str:
     definition = {
-        "parameters": [[p.name, p.kind, list(p.levels)] for p in space.parameters],
+        "parameters": [
+            [p.name, p.kind, list(p.levels), *([p.when] if p.when else [])]
+            for p in space.parameters
+        ],
         "exclusions": [exclusion.text for exclusion in space.exclusions],
         "closed": sorted(space.closed),
     }

@@ -39,12 +39,18 @@ def refinement(
     """
     if not space.is_wide:
         return ()
-    ids = list(zip(*(c.level_ids for c in tried), strict=True))
+    used = [(p.name, set[int]()) for p in space.parameters]
+    for configuration in tried:
+        inactive = space.inactive(configuration)
+        for (name, ids), level_id in zip(used, configuration.level_ids, strict=True):
+            if name not in inactive:
+                ids.add(level_id)
+    inactive = space.inactive(best)
     added = [
         level
         for i, parameter in enumerate(space.parameters)
-        if parameter.wide is not None
-        for level in _beside(space, i, best.level_ids[i], set(ids[i]) if ids else set())
+        if parameter.wide is not None and parameter.name not in inactive
+        for level in _beside(space, i, best.level_ids[i], used[i][1])
     ]
     return tuple(added) if runs_left is None or runs_left >= len(added) else ()
 

@@ -200,3 +200,37 @@ def test_a_number_is_the_result_where_only_the_duration_is_required() -> None:
     assert measures_of(12.5, wall, "the program") == {"result": 12.5}
     with pytest.raises(RunError, match="gave the text 'fast'; the objective uses wall_s"):
         measures_of("fast", wall, "the program")
+
+
+NAMED = ParameterSpace(
+    (
+        Parameter("opt.kind", ("sgd", "adam")),
+        Parameter("learning-rate", (0.1, 1.0)),
+        Parameter("sgd.momentum", (0.5, 0.9), when="`opt.kind` == 'sgd'"),
+    )
+)
+
+
+def optional(opt_kind: str, learning_rate: float, sgd_momentum: float | None = None) -> float:
+    return learning_rate + (0 if sgd_momentum is None else sgd_momentum) + (opt_kind == "adam")
+
+
+def required(opt_kind: str, learning_rate: float, sgd_momentum: float) -> float:
+    return learning_rate + sgd_momentum
+
+
+def mixed(learning_rate: float, **others: Any) -> float:
+    return learning_rate + sum(name == "sgd.momentum" for name in others)
+
+
+def test_dashes_and_dots_are_underscores_and_inactive_arguments_are_left_out() -> None:
+    sgd = {"opt.kind": "sgd", "learning-rate": 1.0, "sgd.momentum": 0.5}
+    adam = {"opt.kind": "adam", "learning-rate": 1.0}
+    for function, costs in ((optional, (1.5, 2.0)), (mixed, (2.0, 1.0))):
+        application = Function(function, NAMED, COST)
+        assert [application.evaluate(v, 0)["cost"] for v in (sgd, adam)] == list(costs)
+    with pytest.raises(ApplicationError, match="give their arguments a default value, such as No"):
+        Function(required, NAMED, COST)
+    alike = ParameterSpace((Parameter("a-b", (1, 2)), Parameter("a.b", (1, 2))))
+    with pytest.raises(ApplicationError, match="two parameters would be the argument 'a_b'"):
+        Function(open_ended, alike, COST)

@@ -454,3 +454,37 @@ def test_a_pattern_that_needs_backtracking_is_refused(pattern: str, reason: str)
 def test_a_pattern_of_many_steps_is_refused() -> None:
     with pytest.raises(ApplicationError, match=r"has \d,\d{3} steps when compiled; at most 2,000"):
         Patterns((r"(?P<v>\S{1,300})",))
+
+
+def test_a_program_gets_nothing_of_an_inactive_parameter() -> None:
+    space = ParameterSpace(
+        (
+            Parameter("opt.kind", ("sgd", "adam")),
+            Parameter("momentum", (0.5, 0.9), when="`opt.kind` == 'sgd'"),
+            Parameter("beta-1", (0.8, 0.9), when="`opt.kind` == 'adam'"),
+        )
+    )
+    code = (
+        "import os, sys; text = sys.stdin.read(); kind = sys.argv[2];"
+        " own = 'momentum 0.9\\n' * (kind == 'sgd');"
+        " assert text == f'kind {{kind}}\\n{{own}}end\\n';"
+        " print(len(sys.argv[1:]) + float(os.environ.get('MOMENTUM', 0)))"
+    )
+    program = Program(
+        (sys.executable, "-c", code, "--kind", "{opt.kind}", "--momentum", "{momentum}",
+         "--beta={beta-1}", "-v", "m{momentum}", "--x=1", "{beta-1}"),
+        space, Objective(SingleMeasure("words")), env={"MOMENTUM": "{momentum}"},
+        stdin="kind {opt.kind}\nmomentum {momentum}\nend\n",
+    )  # fmt: skip
+    sgd = {"opt.kind": "sgd", "momentum": 0.9}
+    adam = {"opt.kind": "adam", "beta-1": 0.8}
+    assert program.command_line(sgd, 0)[3:] == (
+        "--kind", "sgd", "--momentum", "0.9", "-v", "m0.9", "--x=1",
+    )  # fmt: skip
+    assert program.command_line(adam, 0)[3:] == (
+        "--kind", "adam", "--beta=0.8", "-v", "--x=1", "0.8",
+    )  # fmt: skip
+    assert program.evaluate(adam, 0)["words"] == 6
+    assert program.evaluate(sgd, 0)["words"] == 7.9
+    with pytest.raises(ApplicationError, match=r"contains '\{momentum\}', a parameter with a cond"):
+        replace(program, argv=("{momentum}", "{beta-1}", "{opt.kind}"))

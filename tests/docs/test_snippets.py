@@ -26,6 +26,7 @@ RUN_ELSEWHERE = {
     "docs/howto/hooks.md": "tests/story/test_hooks.py starts hooks; `session` is the reader's",
     "docs/howto/service.md": "tests/service/test_remote_session.py steers a service",
     "docs/howto/hydra.md": "tests/integrations/test_hydra.py runs it under Hydra",
+    "docs/howto/conditions.md": "tests/story/test_conditions.py runs it in a sweep",
     "docs/howto/mlflow.md": "tests/integrations/test_mlflow.py runs it",
     "docs/howto/notebooks.md": "tests/story/test_notebooks_page.py runs it in a notebook",
     "docs/howto/forecast.md": "tests/story/test_forecast.py",

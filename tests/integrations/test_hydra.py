@@ -58,7 +58,7 @@ def test_an_interval_has_levels_with_both_ends() -> None:
 
 def test_names_are_words_of_python_and_differ() -> None:
     keys = ["a.lr", "+b/lr", "lambda", "x@pkg"]
-    assert parameter_names(keys) == ["a_lr", "b_lr", "lambda_", "pkg"]
+    assert parameter_names(keys) == ["a.lr", "b.lr", "lambda_", "x.pkg"]
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import Exclusion, ExclusionError, Level, Parameter, ParameterSpace
-from strategies.space.exclusion import domain_of
+from strategies.space.exclusion import domain_of, equality
+from strategies.space.parameter import Family
 
 FAMILIES = {"x": "number", "y": "number", "order": "text", "flag": "truth"}
 WORDS = ("fcfs", "sjf", "it's")
@@ -241,3 +242,38 @@ def test_bounds_by_hand(text: str, is_certain: bool) -> None:
         "flag": domain_of((True, False)),
     }
     assert Exclusion(text).surely_excludes(domains) is is_certain
+
+
+def test_names_with_dashes_and_dots_stand_in_backquotes() -> None:
+    families: dict[str, Family] = {"optimizer.lr": "number", "learning-rate": "number", "é": "text"}
+    text = "é == 'a`b`' and `optimizer.lr` > 0.1 or `learning-rate` == 2"
+    exclusion = Exclusion(text)
+    assert exclusion.names == {"optimizer.lr", "learning-rate", "é"}
+    exclusion.check(families)
+    values = {"é": "a`b`", "optimizer.lr": 0.2, "learning-rate": 1}
+    assert exclusion.excludes(values)
+    assert not exclusion.excludes(values | {"optimizer.lr": 0.1})
+    assert exclusion.excludes({"é": "x", "optimizer.lr": 0.1, "learning-rate": 2})
+    assert Exclusion(equality(values)).excludes(values)
+    assert Exclusion("`a` == 1").excludes({"a": 1})
+    for wrong, message in (
+        ("optimizer.lr > 0.1", r"backquotes, '`optimizer.lr`'"),
+        ("learning-rate > 0.1", r"contains 'learning-rate'; write a name .* '`learning-rate`'"),
+        ("`a b` == 1", "has 'a b' in backquotes, which is not a parameter name"),
+        ("`optimizer.lr` > 'x'", "'x'' is a text where a number"),
+    ):
+        with pytest.raises(ExclusionError, match=message):
+            Exclusion(wrong).check(families)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("x > 1", False), ("not (x > 1)", False), ("x > 1 or y == 2", True),
+        ("x > 1 and y == 2", False), ("not (x > 1 and y == 3)", True), ("x in [1, 2]", False),
+        ("x not in [1, 2]", False), ("-x + 1 < 2", False), ("1 < y < x", False),
+        ("not (3 < y < x)", True), ("y / x > 0 or not x == 0 or y > 1", True),
+    ],
+)  # fmt: skip
+def test_what_depends_on_an_inactive_parameter_is_unknown(text: str, holds: bool) -> None:
+    assert Exclusion(text).excludes({"x": None, "y": 2}) is holds

@@ -150,7 +150,7 @@ class DryRunReport:
                     {"name": p.name, "unit": p.unit, "kind": p.kind, "levels": list(p.levels)}
                     for p in space.parameters
                 ],
-                "size": space.size,
+                "size": space.n_combinations,
                 "allowed": space.count_allowed(),
             },
             "runs": self.experiment.sla.max_runs,
@@ -486,13 +486,13 @@ def _print_levels(trial: DryRunReport) -> None:
     space = trial.experiment.space
     table = table_of("parameter", "value", "levels", left=3)
     for parameter in space.parameters:
-        tried = setting(trial.values[parameter.name], parameter.unit)
+        tried = setting(trial.values.get(parameter.name), parameter.unit)
         table.add_row(parameter.name, tried, _levels(parameter))
     OUT.print(table)
-    allowed = space.count_allowed()
-    allowed_text = f", {allowed:,} allowed" if allowed not in (None, space.size) else ""
+    allowed, size = space.count_allowed(), space.n_combinations
+    allowed_text = f", {allowed:,} allowed" if allowed not in (None, size) else ""
     n = len(space.parameters)
-    OUT.print(f"{space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}{allowed_text}")
+    OUT.print(f"{size:,} combinations of {n} parameter{'' if n == 1 else 's'}{allowed_text}")
 
 
 def _levels(parameter: Parameter) -> str:
@@ -526,4 +526,5 @@ def _print_failure(failure: DryRunFailure) -> None:
 
 
 def _in_words(parameters: tuple[Parameter, ...], values: Mapping[str, Level]) -> str:
-    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in parameters)
+    active = (p for p in parameters if p.name in values)
+    return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in active)

@@ -111,7 +111,7 @@ def suggest(
     if as_json:
         rows = [
             {
-                "values": current.space.values(suggestion.configuration),
+                "values": current.space.all_values(suggestion.configuration),
                 "reason": reason_text(current, suggestion),
                 **_expected(current, suggestion),
             }
@@ -133,7 +133,7 @@ def suggest(
     for name in ("no.", *current.space.names):
         table.add_column(name, justify="right")
     for position, suggestion in enumerate(batch.suggestions, 1):
-        cells = [level(v) for v in current.space.values(suggestion.configuration).values()]
+        cells = [level(v) for v in current.space.all_values(suggestion.configuration).values()]
         table.add_row(str(position), *cells)
     OUT.print(table)
     for position, suggestion in enumerate(batch.suggestions, 1):
@@ -512,7 +512,7 @@ class ListedExperiment:
         summary = None if run is None else self.experiment.summary(run)
         best = None
         if run is not None and summary is not None:
-            values = dict(self.experiment.space.values(run.configuration))
+            values = self.experiment.space.all_values(run.configuration)
             best = {
                 "run": run.id,
                 "values": values,
@@ -670,7 +670,7 @@ def queue(
     more = ("intermediate result",) if any(reports) else ()
     table = table_of("run", "state", "priority", *session.experiment.space.names, *more, left=2)
     for run, report in zip(rows, reports, strict=True):
-        values = session.experiment.space.values(run.configuration).values()
+        values = session.experiment.space.all_values(run.configuration).values()
         cells = [*map(level, values), *([report] if more else [])]
         table.add_row(str(run.id), _state(run), f"{run.priority:g}", *cells)
     OUT.print(table)
@@ -697,7 +697,7 @@ def _row(session: Session, run: Run) -> dict[str, object]:
         "held": run.held,
         "priority": run.priority,
         "worker": run.worker or None,
-        "values": dict(session.experiment.space.values(run.configuration)),
+        "values": dict(session.experiment.space.all_values(run.configuration)),
         "reason": run.reason,
         "reported": None if run.reported is None else dict(run.reported),
         "reported_s": run.reported_s,

@@ -161,7 +161,7 @@ def _cells(experiment: Experiment, run: Run, measures: tuple[str, ...]) -> tuple
     return (
         str(run.id),
         str(run.state),
-        *map(level, experiment.space.values(run.configuration).values()),
+        *map(level, experiment.space.all_values(run.configuration).values()),
         *(_measure(measured.get(name)) for name in measures),
         "" if run.duration_s is None else duration(run.duration_s),
     )

@@ -363,7 +363,7 @@ def _plain(session: Session, outcome: WhatIf) -> dict[str, object]:
         "inside": [asdict(suggestion) for suggestion in outcome.inside],
         "outside": outcome.outside,
         "suggestions": [
-            {"values": space.values(suggestion.configuration), "reason": suggestion.reason}
+            {"values": space.all_values(suggestion.configuration), "reason": suggestion.reason}
             for suggestion in outcome.suggestions
         ],
     }
@@ -385,7 +385,7 @@ def _print_what_if(session: Session, outcome: WhatIf) -> None:
     OUT.print("Next suggestions:")
     following = table_of(*space.names, left=len(space.names))
     for suggestion in outcome.suggestions:
-        following.add_row(*map(level, space.values(suggestion.configuration).values()))
+        following.add_row(*map(level, space.all_values(suggestion.configuration).values()))
     OUT.print(following)
 
 

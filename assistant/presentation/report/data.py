@@ -39,7 +39,6 @@ from assistant.presentation.tables.sla import (
 )
 from assistant.presentation.text.comparison import change_words
 from assistant.presentation.text.number_format import level, quantity, setting, unit_of
-from strategies import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +230,7 @@ def collect(
         n_completed=experiment.n_in(RunState.COMPLETED),
         n_failed=experiment.n_in(RunState.FAILED),
         n_waiting=experiment.n_in(RunState.QUEUED, RunState.RUNNING),
-        space_size=experiment.space.size,
+        space_size=experiment.space.n_combinations,
         allowed_size=experiment.space.count_allowed(),
         finished=experiment.finished.reason if experiment.finished else None,
         classes=class_rows(experiment),
@@ -267,8 +266,8 @@ def changes(experiment: Experiment) -> tuple[BaselineChange, ...]:
     if best is None:
         return ()
     space = experiment.space
-    new = space.values(best.configuration)
-    old = space.values(baseline.configuration) if baseline else None
+    new = space.all_values(best.configuration)
+    old = space.all_values(baseline.configuration) if baseline else None
     return tuple(
         BaselineChange(
             parameter=p.name,
@@ -380,7 +379,7 @@ def run_points(experiment: Experiment) -> tuple[RunPoint, ...]:
 
 
 def _row(experiment: Experiment, run: Run) -> RunRow:
-    values: Mapping[str, Level] = experiment.space.values(run.configuration)
+    values = experiment.space.all_values(run.configuration)
     best, outcome = experiment.best, run.outcome
     return RunRow(
         id=run.id,

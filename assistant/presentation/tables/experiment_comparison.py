@@ -265,7 +265,7 @@ def _settings(experiment: Experiment) -> dict[str, str]:
     }
     settings |= {fact.label: fact.text for fact in opened.facts}
     if opened.baseline is not None:
-        values = experiment.space.values(opened.baseline)
+        values = experiment.space.all_values(opened.baseline)
         settings |= {
             f"current {p.name}": level_words(values[p.name], p.unit)
             for p in experiment.space.parameters
@@ -290,5 +290,5 @@ def _best_levels(experiment: Experiment) -> dict[str, str]:
     best = _best(experiment)
     if best is None:
         return dict.fromkeys(experiment.space.names, "no result")
-    values = experiment.space.values(best.configuration)
+    values = experiment.space.all_values(best.configuration)
     return {p.name: level_words(values[p.name], p.unit) for p in experiment.space.parameters}

@@ -249,7 +249,7 @@ def _spent(experiment: Experiment) -> str:
     n, n_gone = experiment.tried
     if allowed is None:  # then all combinations are counted, closed ones too
         n, n_gone = n + n_gone, 0
-    total = allowed if allowed is not None else space.size
+    total = allowed if allowed is not None else space.n_combinations
     share = f" ({_small_share(n / total)})" if n < total else ", all of them"
     word = "allowed configurations" if allowed is not None else "combinations"
     why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
@@ -377,7 +377,7 @@ def front_rows(experiment: Experiment) -> tuple[FrontRow, ...]:
         outcome = summary.outcome
         if outcome.second_value is None:
             continue
-        values = experiment.space.values(run.configuration)
+        values = experiment.space.all_values(run.configuration)
         rows.append(
             FrontRow(
                 run_id=run.id,

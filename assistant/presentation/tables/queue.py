@@ -23,6 +23,7 @@ from assistant.core.objective import Objective
 from assistant.core.run import Run, RunState
 from assistant.presentation.text.forecast import clock
 from assistant.presentation.text.number_format import (
+    INACTIVE,
     duration,
     level,
     number,
@@ -313,7 +314,7 @@ def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExp
 
 def _nearness(experiment: Experiment, configuration: Configuration, near: Configuration) -> str:
     space = experiment.space
-    here, there = space.values(configuration), space.values(near)
+    here, there = space.all_values(configuration), space.all_values(near)
     differing = [
         f"{p.name} ({setting(here[p.name], p.unit)} instead of {setting(there[p.name], p.unit)})"
         for p in space.parameters
@@ -332,15 +333,14 @@ def _nearness(experiment: Experiment, configuration: Configuration, near: Config
 
 def _levels(experiment: Experiment, configuration: Configuration) -> tuple[LevelRow, ...]:
     space, model = experiment.space, experiment.measured_anova
-    values = space.values(configuration)
-    best = None if experiment.best is None else space.values(experiment.best.configuration)
+    values = space.all_values(configuration)
+    best = None if experiment.best is None else space.all_values(experiment.best.configuration)
     rows = []
     for parameter in space.parameters:
         value = values[parameter.name]
-        level_id = parameter.level_id(value)
-        typical, n = "unknown", 0
-        if model is not None and len(model.ids) >= FEW:
-            marginal = model.main_effect(parameter.name)[level_id]
+        typical, n = INACTIVE if value is None else "unknown", 0
+        if value is not None and model is not None and len(model.ids) >= FEW:
+            marginal = model.main_effect(parameter.name)[parameter.level_id(value)]
             value_of = experiment.opened.objective.value_of
             ends = sorted(map(value_of, marginal.interval))
             n = marginal.count

@@ -41,7 +41,7 @@ def run_rows(experiment: Experiment) -> tuple[RunRow, ...]:
             "run": run.id,
             "state": str(run.state),
             "source": run.source,
-            **{names[n]: v for n, v in experiment.space.values(run.configuration).items()},
+            **{names[n]: v for n, v in experiment.space.all_values(run.configuration).items()},
             **{column: _measures(run).get(name) for name, column in columns.items()},
             "feasible": None if run.outcome is None else run.outcome.feasible,
             "seed": run.seed,

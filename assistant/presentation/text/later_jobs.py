@@ -147,8 +147,8 @@ def _is_permitted(measures: Measures) -> bool:
 
 def _changes(experiment: Experiment, other: ConfigurationSummary) -> str:
     current = experiment.opened.baseline
-    new = experiment.space.values(other.configuration)
-    old = {} if current is None else experiment.space.values(current)
+    new = experiment.space.all_values(other.configuration)
+    old = {} if current is None else experiment.space.all_values(current)
     return ", ".join(
         f"{parameter.name} {level_words(new[parameter.name], parameter.unit)}"
         for parameter in experiment.space.parameters

@@ -95,30 +95,36 @@ def unit_of(measure: str) -> str:
     return "s" if measure.endswith("_s") else ""
 
 
-def level(value: Level) -> str:
-    """Format a level as text, with whole numbers without decimals.
+INACTIVE = "—"
+"""Text in place of the level of an inactive parameter."""
 
-    >>> level(3.0), level("easy"), level(0.5)
-    ('3', 'easy', '0.5')
+
+def level(value: Level | None) -> str:
+    """Format a level as text, with whole numbers without decimals; None is inactive.
+
+    >>> level(3.0), level("easy"), level(0.5), level(None)
+    ('3', 'easy', '0.5', '—')
     """
+    if value is None:
+        return INACTIVE
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
 
 
-def setting(value: Level, unit: str) -> str:
+def setting(value: Level | None, unit: str) -> str:
     """Format a level with its unit, for seconds exactly and also as a readable duration.
 
     >>> setting(432000, "s"), setting("easy", ""), setting(0.00316227766017, "")
     ('432000 s (5 d)', 'easy', '0.003162')
     """
     words = level_words(value, unit)
-    if unit != "s" or isinstance(value, str | bool) or abs(value) < 120:
+    if unit != "s" or value is None or isinstance(value, str | bool) or abs(value) < 120:
         return words
     return f"{level(value)} s ({words})"
 
 
-def level_words(value: Level, unit: str) -> str:
+def level_words(value: Level | None, unit: str) -> str:
     """Format a level for people: long seconds as a duration, long decimals with four digits.
 
     >>> level_words(32_400_000, "s"), level_words(0.000316227766017, ""), level_words(0.12345, "")
@@ -126,7 +132,7 @@ def level_words(value: Level, unit: str) -> str:
     >>> level_words(129_600, "s"), level_words(16, "procs"), level_words(45, "s")
     ('1 d 12 h', '16 procs', '45 s')
     """
-    return _level_words(value, unit, _DIGITS)
+    return INACTIVE if value is None else _level_words(value, unit, _DIGITS)
 
 
 def level_texts(levels: Sequence[Level], unit: str) -> tuple[str, ...]:

@@ -119,7 +119,6 @@ def _level_selection(experiment: Experiment, name: str, value: Level) -> LevelSe
 def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelection:
     """Return the selection of a level with its current state in the experiment."""
     space = experiment.space
-    position, level_id = space.names.index(name), space.parameter(name).level_id(value)
     batch = experiment.open_batch
     return LevelSelection(
         name,
@@ -128,10 +127,10 @@ def current_level(experiment: Experiment, name: str, value: Level) -> LevelSelec
         tuple(
             run.id
             for run in experiment.runs_in(RunState.QUEUED)
-            if run.configuration.level_ids[position] == level_id
+            if space.values(run.configuration).get(name) == value
         ),
         sum(
-            suggestion.configuration.level_ids[position] == level_id
+            space.values(suggestion.configuration).get(name) == value
             for suggestion in (batch.suggestions if batch else ())
         ),
     )
@@ -496,7 +495,7 @@ def missing_table(experiment: Experiment, runs: tuple[dict[str, Level], ...]) ->
     """Return the table of the missing runs with their levels."""
     return pd.DataFrame(
         {
-            parameter.name: level_words(values[parameter.name], parameter.unit)
+            parameter.name: level_words(values.get(parameter.name), parameter.unit)
             for parameter in experiment.space.parameters
         }
         for values in runs

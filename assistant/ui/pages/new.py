@@ -414,7 +414,7 @@ def _duration_words(preview: Outline, run_s: float | None) -> str:
     if not isinstance(runs, int):
         return f"One run takes {lasting(run_s)}."
     workers = preview.tables.get("workers", 1)
-    n = min(runs, preview.space.size) if preview.space is not None else runs
+    n = min(runs, preview.space.n_combinations) if preview.space is not None else runs
     whole_s = -(-n // workers) * run_s
     each = f" of {lasting(run_s)}" if run_s >= 1 else ""
     return f"{labels.runs(n).capitalize()}{each} take {lasting(whole_s)}."

@@ -17,7 +17,7 @@ from assistant.ui.early_stopping_fields import EARLY_STOPPING_BINDINGS, EarlySto
 from assistant.ui.intents import FormFieldError, sentence
 from assistant.ui.sla_fields import SLA_BINDINGS, SlaFields
 from strategies import DEFAULT_STRATEGY, Level, Parameter
-from strategies.space.parameter import Family, parse_number
+from strategies.space.parameter import Family, is_name, parse_number
 
 Source = Literal["example", "log", "platform", "table", "command", "function", "file"]
 How = Literal["list", "steps", "ratio"]
@@ -49,6 +49,7 @@ class ParameterRow:
         step: step, or number of levels where they go by a ratio; empty for levels that are
             coarse at first, and become finer near the best result.
         is_integer: whether levels by a ratio are rounded to whole numbers.
+        when: condition on other parameters under which it matters; empty for always.
         baseline: level in the current configuration.
     """
 
@@ -63,6 +64,7 @@ class ParameterRow:
     kind: Kind = "numbers"
     unit: str = ""
     description: str = ""
+    when: str = ""
     baseline: str = ""
 
 
@@ -268,7 +270,7 @@ class Form:
         texts = f"{program.words}\n{program.environment}\n{program.stdin}".replace("{{", "")
         row_names = {row.name.strip() for row in self.rows} | _NOT_PARAMETERS
         names = dict.fromkeys(_PLACEHOLDER.findall(texts))
-        return tuple(name for name in names if name.isidentifier() and name not in row_names)
+        return tuple(name for name in names if is_name(name) and name not in row_names)
 
     def with_row(self) -> "Form":
         """Return the form with one more parameter row."""
@@ -386,7 +388,7 @@ def parameter_of(row: ParameterRow) -> tuple[dict[str, Any], Parameter]:
 
 
 def _texts(row: ParameterRow) -> dict[str, str]:
-    return {"unit": row.unit, "description": row.description}
+    return {"unit": row.unit, "description": row.description, "when": row.when}
 
 
 def _levels(row: ParameterRow, place: str) -> dict[str, Any]:

@@ -292,11 +292,11 @@ class Outline:
         if self.space is None:
             return "The size of the space is not known yet."
         n = len(self.space.parameters)
-        text = f"{self.space.size:,} combinations of {n} parameter{'' if n == 1 else 's'}"
+        text = f"{self.space.n_combinations:,} combinations of {n} parameter{'' if n == 1 else 's'}"
         allowed = self.space.count_allowed()
         if allowed is None:
             return f"{text}, some of them excluded."
-        return f"{text}{'' if allowed == self.space.size else f', {allowed:,} allowed'}."
+        return f"{text}{'' if allowed == self.space.n_combinations else f', {allowed:,} allowed'}."
 
     @property
     def too_small(self) -> str:

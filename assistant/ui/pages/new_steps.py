@@ -47,6 +47,7 @@ from assistant.ui.pages.new_preview import Outline, outline, plain_application
 from assistant.ui.state import put, seed
 from assistant.ui.strategy_fields import strategy_fields
 from strategies import Parameter, ParameterSpace, strategy_entry, strategy_names
+from strategies.space.exclusion import equality
 from strategies.space.parameter import parse_number
 
 _JUDGES = {
@@ -281,7 +282,7 @@ def _example_condition(space: ParameterSpace | None) -> str:
     if space is None or len(space.parameters) < 2:
         return "threads > 8 and layout == 'rows'"
     first, two = space.parameters[:2]
-    return f"{first.name} == {first.levels[0]!r} and {two.name} == {two.levels[-1]!r}"
+    return equality({first.name: first.levels[0], two.name: two.levels[-1]})
 
 
 def _space_table(space: ParameterSpace | None) -> None:
@@ -368,8 +369,13 @@ def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> Parame
             description = new_fields.text(
                 f"{key}-description", label("parameters.description"), row.description, width=470
             )
+            when = new_fields.text(
+                f"{key}-when", label("parameters.when"), row.when, placeholder="always", width=300,
+                help="Condition on other parameters, such as kernel == 'rbf'. Elsewhere the "
+                "program does not get this parameter.",
+            )  # fmt: skip
         beside.at(f"{key}-baseline")
-    return replace(row, description=description)
+    return replace(row, description=description, when=when)
 
 
 def _name_words(key: str) -> None:

@@ -201,6 +201,8 @@ def _program_table(pen: _TableWriter, form: Form) -> dict[str, Any]:
     if program.has_baseline:
         baseline: dict[str, Level] = {}
         for row in form.rows:
+            if row.when.strip() and not row.baseline:
+                continue  # it may be inactive
             with pen.beside(f"new-p{row.uid}-baseline"):
                 baseline[row.name.strip()] = baseline_level(row)
         table["baseline"] = baseline
@@ -501,6 +503,7 @@ def _row(uid: int, table: Mapping[str, Any], baseline: Mapping[str, Level]) -> P
         kind=_kind(table),
         unit=table.get("unit", ""),
         description=table.get("description", ""),
+        when=table.get("when", ""),
         baseline=as_typed(baseline.get(name)),
     )
 

@@ -50,11 +50,11 @@ def change_line(experiment: Experiment) -> str:
     if best is None:
         return ""
     space = experiment.space
-    new = space.values(best.configuration)
+    new = space.all_values(best.configuration)
     if baseline is None:
         parts = [f"{p.name} {level_words(new[p.name], p.unit)}" for p in space.parameters]
         return f"**Use these**: {_listed(parts)}"
-    old = space.values(baseline.configuration)
+    old = space.all_values(baseline.configuration)
     parts = [
         f"{p.name} {level_words(old[p.name], p.unit)} → {level_words(new[p.name], p.unit)}"
         for p in space.parameters

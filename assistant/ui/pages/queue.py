@@ -646,7 +646,7 @@ def _table(
 
 
 def _levels(experiment: Experiment, run: Run) -> dict[str, str]:
-    values = experiment.space.values(run.configuration)
+    values = experiment.space.all_values(run.configuration)
     return {p.name: level_words(values[p.name], p.unit) for p in experiment.space.parameters}
 
 

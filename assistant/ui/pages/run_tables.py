@@ -22,13 +22,13 @@ _SHOWN_SERIES = 6
 def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     """Return the table of a run's levels beside those of the baseline."""
     space, baseline = experiment.space, experiment.opened.baseline
-    values = space.values(run.configuration)
+    values = space.all_values(run.configuration)
     frame: dict[str, list[str]] = {
         "parameter": [p.name for p in space.parameters],
         "level": [level_words(values[p.name], p.unit) for p in space.parameters],
     }
     if baseline is not None:
-        present = space.values(baseline)
+        present = space.all_values(baseline)
         frame["current"] = [
             "the same"
             if present[p.name] == values[p.name]
@@ -112,7 +112,7 @@ def history(run: Run) -> list[str]:
 def differing_levels(experiment: Experiment, run: Run, other: Run) -> pd.DataFrame:
     """Return the table of parameters whose levels differ between two runs."""
     space = experiment.space
-    here, there = space.values(run.configuration), space.values(other.configuration)
+    here, there = space.all_values(run.configuration), space.all_values(other.configuration)
     return pd.DataFrame(
         {
             "parameter": p.name,

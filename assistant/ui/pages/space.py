@@ -29,6 +29,7 @@ from assistant.presentation.charts.response_map import (
 )
 from assistant.presentation.charts.vega_lite import unit_in
 from assistant.presentation.text.number_format import (
+    INACTIVE,
     level,
     level_texts,
     level_words,
@@ -178,8 +179,13 @@ def over_axes(
     lines = []
     for run in runs:
         ids = dict(zip(space.names, run.configuration.level_ids, strict=True))
-        at: list[float | None] = [_at(p, ids[p.name]) for p in parameters]
-        texts = [level_names[p.name][ids[p.name]] for p in parameters]
+        inactive = space.inactive(run.configuration)
+        at: list[float | None] = [
+            None if p.name in inactive else _at(p, ids[p.name]) for p in parameters
+        ]
+        texts = [
+            INACTIVE if p.name in inactive else level_names[p.name][ids[p.name]] for p in parameters
+        ]
         value = None if run.outcome is None else run.outcome.value
         at.append(None if value is None else along(value))
         texts.append(quantity(value, experiment.opened.objective.unit))
@@ -470,7 +476,7 @@ def _alt(experiment: Experiment, space_map: SpaceMap) -> str:
 
 def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
     grid, n = space_map.grid, len(experiment.measured)
-    extent = f"of {experiment.space.size:,} configurations"
+    extent = f"of {experiment.space.n_combinations:,} configurations"
     notes = [
         f"{space_map.grid.columns * space_map.grid.rows:,} cells {extent}; click one for more."
     ]

@@ -34,6 +34,7 @@ from strategies import (
     RegionRule,
     factors_of,
 )
+from strategies.space.exclusion import equality
 from strategies.steering.regions import Good
 
 
@@ -236,7 +237,7 @@ def _exclusion(view_model: ExperimentView, space: ParameterSpace) -> Intent | No
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = st.text_input(
             "Never suggest configurations with", key="exclude", width=440,
-            placeholder=f"{space.names[0]} == {space.parameters[0].levels[0]!r}",
+            placeholder=equality({space.names[0]: space.parameters[0].levels[0]}),
         )  # fmt: skip
         is_pressed = st.button("Forbid", key="forbid")
     answer_at("exclude")

@@ -44,6 +44,7 @@ from assistant.ui.pages.suggestions_batch import (
 )
 from assistant.ui.state import ExperimentView
 from strategies import Configuration, Level, StrategyError, strategy_entry
+from strategies.space.exclusion import equality
 
 EXHAUSTED = "Nothing is left to suggest: every allowed configuration has been suggested."
 REASONS = ("nothing", "too risky", "known bad", "too slow")
@@ -312,7 +313,7 @@ def _bad(
 
     def forbid_and_ask() -> BatchSuggested:
         if pair is None:
-            condition = " and ".join(f"{name} == {value!r}" for name, value in values.items())
+            condition = equality(values)
             view_model.session.exclude(condition)
         else:
             view_model.session.close_level(*pair)

@@ -134,7 +134,7 @@ def rows_of(
     """Return the table rows of a batch with the changes of a draft applied."""
     rows = []
     for position, suggestion in enumerate(() if batch is None else batch.suggestions):
-        values = space.values(suggestion.configuration)
+        values = space.all_values(suggestion.configuration)
         cells = draft.edits.get(position, {})
         levels = tuple(cells.get(name, level(values[name])) for name in space.names)
         rows.append(SuggestionRow(levels, position not in draft.left, suggestion.reason))
@@ -153,7 +153,7 @@ def draft_of(
     left = frozenset(i for i, (_, taken) in enumerate(rows[:n]) if not taken)
     edits: dict[int, dict[str, str]] = {}
     for position, suggestion in enumerate(suggestions):
-        values = space.values(suggestion.configuration)
+        values = space.all_values(suggestion.configuration)
         for name, cell in zip(space.names, rows[position][0], strict=True):
             if cell != level(values[name]):
                 edits.setdefault(position, {})[name] = cell

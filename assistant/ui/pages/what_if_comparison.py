@@ -205,7 +205,7 @@ def suggestions_table(experiment: Experiment, suggestions: Sequence[Suggestion])
     return pd.DataFrame(
         {
             **{
-                labels.column(p): level(space.values(suggestion.configuration)[p.name])
+                labels.column(p): level(space.all_values(suggestion.configuration)[p.name])
                 for p in space.parameters
             },
             "why": suggestion.reason,
