@@ -30,8 +30,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from strategies.data.earlier_sweep import EarlierSweep
+from strategies.data.observation import responses
 from strategies.doe.main_effects import Knowledge
-from strategies.gp.anova_model import AnovaModel
+from strategies.gp.anova_model import AnovaModel, mean_ranks
 from strategies.gp.gaussian_process import CHUNK, Borrow, Floats, Ints, Posterior, Validity
 from strategies.space.parameter_space import ParameterSpace
 
@@ -182,6 +183,25 @@ class Transfer:
             chance = validity.chance_of(moved.mean(ids), np.zeros(len(ids)))
             promise = promise + np.log(chance)
         return promise
+
+
+def agreement(knowledge: Knowledge) -> float | None:
+    """Return how well the earlier sweeps rank the ended runs, -1 to 1; None without a pair.
+
+    The share of pairs of unequal results that their promise orders rightly, less the share that it
+    orders wrongly. A failed run is worse than every result.
+
+    Reference: Kendall 1938, A new measure of rank correlation.
+    """
+    observed, failed = knowledge.observations, knowledge.failures
+    ids = knowledge.space.level_ids([run.configuration for run in (*observed, *failed)])
+    ranks = np.concatenate([mean_ranks(responses(observed)), np.zeros(len(failed))])
+    promise = transfer_of(knowledge.space, knowledge.earlier).promise(ids)
+    orders = np.sign(ranks[:, None] - ranks)
+    n_pairs = np.count_nonzero(orders)
+    if not n_pairs:
+        return None
+    return float((orders * np.sign(promise[:, None] - promise)).sum() / n_pairs)
 
 
 @lru_cache(maxsize=16)

@@ -30,7 +30,7 @@ from strategies.data.observation import best
 from strategies.doe.main_effects import Knowledge
 from strategies.gp.anova_model import AnovaModel, free_ids
 from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
-from strategies.gp.transfer import informed_model, transfer_of
+from strategies.gp.transfer import agreement, informed_model, transfer_of
 from strategies.samplers.latin_hypercube import balanced_design
 from strategies.samplers.strategy import (
     LISTED_PARTS,
@@ -461,9 +461,13 @@ DEFAULT_CAUTION = 1.5
 FANTASIES = 8
 FEW = 3  # Number of results below which, after a failure, the feasibility search goes first
 
+UNLIKELY = 0.15  # Chance of success below which a configuration goes last
+BOLD_EVERY = 5  # One run in so many may be unlikely to succeed
+LAST = 1e9
+
 SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
 
-PROMISING = 4  # First runs that earlier sweeps choose
+PROMISING = 2  # First runs that earlier sweeps choose; design runs that check their predictions
 APART = 2  # Least number of parameters in which a promising first run differs from the others
 TOO_NEAR = 1e3
 
@@ -514,14 +518,24 @@ class Grasp:
         """Propose ``n`` configurations by expected improvement."""
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
-        nothing_ended = not knowledge.observations and not knowledge.failures
+        n_before, start = len(knowledge.taken), self.start
         if knowledge.earlier:
-            batch.add_promising(min(n, min(self.start, PROMISING) - len(knowledge.taken)))
-        left, n_taken = n - len(batch.suggestions), len(knowledge.taken) + len(batch.suggestions)
-        batch.add_design(left if nothing_ended else min(left, self.start - n_taken))
+            n_first = min(start, PROMISING)
+            batch.add_promising(min(n, n_first - n_before))
+            start = n_first + (n_first if _agrees(knowledge) else start)
+        left = n - len(batch.suggestions)
+        nothing_ended = not knowledge.observations and not knowledge.failures
+        to_start = start - n_before - len(batch.suggestions)
+        batch.add_design(left if nothing_ended else min(left, to_start))
         while len(batch.suggestions) < n and batch.add_next():
             pass
         return tuple(batch.suggestions)
+
+
+def _agrees(knowledge: Knowledge) -> bool:
+    """Return whether earlier sweeps rank the ended runs better than chance would."""
+    share = agreement(knowledge)
+    return share is not None and share > 0
 
 
 def _extremes(space: ParameterSpace) -> ParameterSpace:
@@ -653,7 +667,11 @@ class _GraspBatch:
         return imagined, np.maximum(mean.max(axis=0), model.best)
 
     def _worth(self, model: AnovaModel, fantasy: tuple[Posterior, Floats], ids: Ints) -> Floats:
-        """Return log expected improvement + caution x log chance of success, [m]."""
+        """Return log expected improvement + caution x log chance of success, [m].
+
+        What has hardly a chance of success goes last, but for one run in `BOLD_EVERY`: a level that
+        failed with others may be what the optimum needs.
+        """
         posterior, best = fantasy
         mean, sd = posterior.predict(ids)
         if mean.ndim == 1:
@@ -662,7 +680,10 @@ class _GraspBatch:
             each = log_expected_improvement(mean, sd[:, None], best)
             worth = np.logaddexp.reduce(each, axis=1) - np.log(best.size)
         if model.validity is not None and self._grasp.caution > 0:
-            worth = worth + self._grasp.caution * np.log(model.validity.chance(ids))
+            chance = model.validity.chance(ids)
+            worth = worth + self._grasp.caution * np.log(chance)
+            if (len(self._knowledge.taken) + len(self.suggestions)) % BOLD_EVERY:
+                worth = np.where(chance < UNLIKELY, worth - LAST, worth)
         return worth
 
     def _best(self, free: Ints, worth: Floats) -> Configuration:

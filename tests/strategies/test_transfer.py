@@ -30,7 +30,7 @@ from strategies.gp.gaussian_process import (
     borrowed_kernel,
     gram,
 )
-from strategies.gp.transfer import informed_model, transfer_of
+from strategies.gp.transfer import agreement, informed_model, transfer_of
 
 SPACE = ParameterSpace(
     (
@@ -180,16 +180,51 @@ def test_the_first_runs_are_the_best_predicted_ones_apart_from_another() -> None
     knowledge = Knowledge(SPACE, earlier=(earlier(),))
     first = Grasp().suggest(10, knowledge, np.random.default_rng(1))
     assert len(first) == 10
-    rows = np.array([s.configuration.level_ids for s in first[:4]])
-    for i in range(4):
-        assert all((rows[i] != rows[j]).sum() >= 2 for j in range(i))
+    a, b = (np.array(s.configuration.level_ids) for s in first[:2])
+    assert (a != b).sum() >= 2
     ids = np.array([c.level_ids for c in SPACE.configurations()])
     promise = transfer_of(SPACE, (earlier(),)).promise(ids)
     assert promise.argmax() == SPACE.index(first[0].configuration)
     assert first[0].reason == (
         "Run 1 of the initial design: the best prediction by the earlier sweep 'before'."
     )
-    assert first[4].reason.startswith("Run 5 of the initial design: the ends of ordinal")
+    assert first[2].reason.startswith("Run 3 of the initial design: the ends of ordinal")
+
+
+@pytest.mark.parametrize(("sign", "n_initial"), [(1, 4), (-1, 12)])
+def test_a_sweep_that_ranks_the_first_runs_wrongly_costs_the_two_it_chose(
+    sign: int, n_initial: int
+) -> None:
+    """Where its ranking agrees, the search begins after four runs."""
+    observations: list[Observation] = []
+    rng = np.random.default_rng(5)
+    kinds = []
+    for _ in range(14):
+        knowledge = Knowledge(SPACE, tuple(observations), earlier=(earlier(),))
+        suggestion = Grasp().suggest(1, knowledge, rng)[0]
+        c = suggestion.configuration
+        kinds.append(suggestion.kind)
+        observations.append(Observation(c, sign * response(c)))
+    assert kinds.index("initial") == 0
+    assert kinds.count("initial") == n_initial
+
+
+def test_agreement_is_the_share_of_pairs_ordered_rightly_less_wrongly() -> None:
+    few = (*observed(9, 3), Observation(SPACE.configuration(5), observed(9, 3)[0].quality))
+    failed = (Failure(SPACE.configuration(17), "no"), Failure(SPACE.configuration(99), "no"))
+    sweep = earlier()
+    knowledge = Knowledge(SPACE, few, failed, earlier=(sweep,))
+    runs = [(o.configuration, o.quality) for o in few]
+    runs += [(f.configuration, -math.inf) for f in failed]
+    promise = [transfer_of(SPACE, (sweep,)).promise(np.array([c.level_ids]))[0] for c, _ in runs]
+    right = wrong = 0
+    for i, (_, a) in enumerate(runs):
+        for j, (_, b) in enumerate(runs[:i]):
+            right += (a > b and promise[i] > promise[j]) or (a < b and promise[i] < promise[j])
+            wrong += (a > b and promise[i] < promise[j]) or (a < b and promise[i] > promise[j])
+    assert agreement(knowledge) == pytest.approx((right - wrong) / (right + wrong))
+    assert agreement(Knowledge(SPACE, few[:1], earlier=(sweep,))) is None
+    assert agreement(Knowledge(SPACE, failures=failed, earlier=(sweep,))) is None
 
 
 def test_what_failed_earlier_is_not_among_the_first_runs() -> None:
