@@ -9,8 +9,8 @@ the kernel of `strategies.gp.gaussian_process`,
 a smooth function of u and a multiple of u, where v3 and v4 are learnt from the new runs with the
 other hyperparameters. So its unit, its scale and its noise do not matter, and an earlier sweep that
 does not help is shrunk away; it is left out while leaving runs out predicts them better without it.
-Before the first result its predictions choose the first runs. The model of failures borrows in the
-same way.
+Its predictions choose some of the first runs, as long as their results do not contradict it
+(`agreement`). The model of failures borrows in the same way.
 
 References: Perdikaris, Raissi, Damianou, Lawrence & Karniadakis 2017, Nonlinear information fusion
 algorithms for data-efficient multi-fidelity modelling, equations 2.11-2.13 (a kernel over another

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -467,7 +468,7 @@ LAST = 1e9
 
 SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
 
-PROMISING = 2  # First runs that earlier sweeps choose; design runs that check their predictions
+MISLED = -1 / 3  # Agreement at which earlier sweeps order two pairs of three wrongly
 APART = 2  # Least number of parameters in which a promising first run differs from the others
 TOO_NEAR = 1e3
 
@@ -518,24 +519,29 @@ class Grasp:
         """Propose ``n`` configurations by expected improvement."""
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
-        n_before, start = len(knowledge.taken), self.start
-        if knowledge.earlier:
-            n_first = min(start, PROMISING)
-            batch.add_promising(min(n, n_first - n_before))
-            start = n_first + (n_first if _agrees(knowledge) else start)
-        left = n - len(batch.suggestions)
-        nothing_ended = not knowledge.observations and not knowledge.failures
-        to_start = start - n_before - len(batch.suggestions)
-        batch.add_design(left if nothing_ended else min(left, to_start))
+        n_before, plan = len(knowledge.taken), first_runs(self.start, knowledge)
+        if not knowledge.observations and not knowledge.failures:
+            plan = plan + (False,) * (n_before + n - len(plan))
+        for is_promising, runs in groupby(plan[n_before : n_before + n]):
+            add = batch.add_promising if is_promising else batch.add_design
+            add(len(list(runs)))
         while len(batch.suggestions) < n and batch.add_next():
             pass
         return tuple(batch.suggestions)
 
 
-def _agrees(knowledge: Knowledge) -> bool:
-    """Return whether earlier sweeps rank the ended runs better than chance would."""
+def first_runs(start: int, knowledge: Knowledge) -> tuple[bool, ...]:
+    """Return of each first run whether earlier sweeps choose it; else it is of the design.
+
+    Without earlier sweeps there are ``start`` runs of the design. Where they rank the runs so far
+    at most as well as `MISLED`, the design is added in full; else the model takes over after six.
+    """
+    if not knowledge.earlier:
+        return (False,) * start
     share = agreement(knowledge)
-    return share is not None and share > 0
+    if share is not None and share <= MISLED:
+        return (True,) * min(start, 2) + (False,) * start
+    return (True, True, False, False, True, True)[:start]
 
 
 def _extremes(space: ParameterSpace) -> ParameterSpace:
@@ -564,7 +570,7 @@ class _GraspBatch:
         """Add up to n configurations that look best by the earlier sweeps, apart from another."""
         knowledge = self._knowledge
         transfer = transfer_of(knowledge.space, knowledge.earlier)
-        for number in range(len(knowledge.taken) + 1, len(knowledge.taken) + n + 1):
+        for number in range(len(self._taken) + 1, len(self._taken) + n + 1):
             taken = np.array([c.level_ids for c in self._taken], dtype=np.int64)
 
             def worth(ids: Ints, taken: Ints = taken) -> Floats:

@@ -350,9 +350,10 @@ def test_what_hardly_succeeds_is_tried_at_every_fifth_run_alone() -> None:
     chosen = []
     for n in range(50, 56):
         done = [Configuration(ids, space.lineage) for ids in runs[:n]]
+        succeeded = [c for c in done if c.level_ids[0] < 3]
         knowledge = Knowledge(
             space,
-            tuple(Observation(c, 2.0 * c.level_ids[1] + (c.level_ids[2] == 1)) for c in done if c.level_ids[0] < 3),
+            tuple(Observation(c, 2.0 * c.level_ids[1] + (c.level_ids[2] == 1)) for c in succeeded),
             tuple(Failure(c, "no") for c in done if c.level_ids[0] == 3),
         )
         suggestion = Grasp().suggest(1, knowledge, np.random.default_rng(0))[0]

@@ -180,33 +180,38 @@ def test_the_first_runs_are_the_best_predicted_ones_apart_from_another() -> None
     knowledge = Knowledge(SPACE, earlier=(earlier(),))
     first = Grasp().suggest(10, knowledge, np.random.default_rng(1))
     assert len(first) == 10
-    a, b = (np.array(s.configuration.level_ids) for s in first[:2])
-    assert (a != b).sum() >= 2
+    rows = np.array([first[i].configuration.level_ids for i in (0, 1, 4, 5)])
+    for i in range(4):
+        assert all((rows[i] != rows[j]).sum() >= 2 for j in range(i))
     ids = np.array([c.level_ids for c in SPACE.configurations()])
     promise = transfer_of(SPACE, (earlier(),)).promise(ids)
     assert promise.argmax() == SPACE.index(first[0].configuration)
     assert first[0].reason == (
         "Run 1 of the initial design: the best prediction by the earlier sweep 'before'."
     )
-    assert first[2].reason.startswith("Run 3 of the initial design: the ends of ordinal")
+    by_design = [s.reason.split(": ")[1].startswith("the ends of ordinal") for s in first]
+    assert by_design == [False, False, True, True, False, False, True, True, True, True]
+    assert [s.reason.split()[1] for s in first] == [str(i) for i in range(1, 11)]
 
 
-@pytest.mark.parametrize(("sign", "n_initial"), [(1, 4), (-1, 12)])
+@pytest.mark.parametrize(("sign", "n_initial"), [(1, 6), (-1, 12)])
 def test_a_sweep_that_ranks_the_first_runs_wrongly_costs_the_two_it_chose(
     sign: int, n_initial: int
 ) -> None:
-    """Where its ranking agrees, the search begins after four runs."""
+    """Where it does not, it chooses two more and the search begins after six runs."""
     observations: list[Observation] = []
     rng = np.random.default_rng(5)
-    kinds = []
+    kinds, chosen = [], 0
     for _ in range(14):
         knowledge = Knowledge(SPACE, tuple(observations), earlier=(earlier(),))
         suggestion = Grasp().suggest(1, knowledge, rng)[0]
         c = suggestion.configuration
         kinds.append(suggestion.kind)
+        chosen += "by the earlier sweep" in suggestion.reason
         observations.append(Observation(c, sign * response(c)))
-    assert kinds.index("initial") == 0
+    assert kinds[:n_initial] == ["initial"] * n_initial
     assert kinds.count("initial") == n_initial
+    assert chosen == (4 if sign > 0 else 2)
 
 
 def test_agreement_is_the_share_of_pairs_ordered_rightly_less_wrongly() -> None:
