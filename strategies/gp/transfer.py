@@ -193,9 +193,10 @@ def agreement(knowledge: Knowledge) -> float | None:
 
     Reference: Kendall 1938, A new measure of rank correlation.
     """
-    observed, failed = knowledge.observations, knowledge.failures
-    ids = knowledge.space.level_ids([run.configuration for run in (*observed, *failed)])
-    ranks = np.concatenate([mean_ranks(responses(observed)), np.zeros(len(failed))])
+    configurations = [observation.configuration for observation in knowledge.observations]
+    failed = [failure.configuration for failure in knowledge.failures]
+    ids = knowledge.space.level_ids([*configurations, *failed])
+    ranks = np.concatenate([mean_ranks(responses(knowledge.observations)), np.zeros(len(failed))])
     promise = transfer_of(knowledge.space, knowledge.earlier).promise(ids)
     orders = np.sign(ranks[:, None] - ranks)
     n_pairs = np.count_nonzero(orders)
