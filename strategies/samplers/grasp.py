@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -30,7 +31,7 @@ from strategies.data.observation import best
 from strategies.doe.main_effects import Knowledge
 from strategies.gp.anova_model import AnovaModel, free_ids
 from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
-from strategies.gp.transfer import informed_model, transfer_of
+from strategies.gp.transfer import agreement, informed_model, transfer_of
 from strategies.samplers.latin_hypercube import balanced_design
 from strategies.samplers.strategy import (
     LISTED_PARTS,
@@ -454,9 +455,13 @@ DEFAULT_CAUTION = 1.5
 FANTASIES = 8
 FEW = 3  # Number of results below which, after a failure, the feasibility search goes first
 
+UNLIKELY = 0.15  # Chance of success below which a configuration goes last
+BOLD_EVERY = 5  # One run in so many may be unlikely to succeed
+LAST = 1e9
+
 SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
 
-PROMISING = 4  # First runs that earlier sweeps choose
+MISLED = -1 / 3  # Agreement at which earlier sweeps order two pairs of three wrongly
 APART = 2  # Least number of parameters in which a promising first run differs from the others
 TOO_NEAR = 1e3
 
@@ -507,14 +512,29 @@ class Grasp:
         """Propose ``n`` configurations by expected improvement."""
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
-        nothing_ended = not knowledge.observations and not knowledge.failures
-        if knowledge.earlier:
-            batch.add_promising(min(n, min(self.start, PROMISING) - len(knowledge.taken)))
-        left, n_taken = n - len(batch.suggestions), len(knowledge.taken) + len(batch.suggestions)
-        batch.add_design(left if nothing_ended else min(left, self.start - n_taken))
+        n_before, plan = len(knowledge.taken), first_runs(self.start, knowledge)
+        if not knowledge.observations and not knowledge.failures:
+            plan = plan + (False,) * (n_before + n - len(plan))
+        for is_promising, runs in groupby(plan[n_before : n_before + n]):
+            add = batch.add_promising if is_promising else batch.add_design
+            add(len(list(runs)))
         while len(batch.suggestions) < n and batch.add_next():
             pass
         return tuple(batch.suggestions)
+
+
+def first_runs(start: int, knowledge: Knowledge) -> tuple[bool, ...]:
+    """Return of each first run whether earlier sweeps choose it; else it is of the design.
+
+    Without earlier sweeps there are ``start`` runs of the design. Where they rank the runs so far
+    at most as well as `MISLED`, the design is added in full; else the model takes over after six.
+    """
+    if not knowledge.earlier:
+        return (False,) * start
+    share = agreement(knowledge)
+    if share is not None and share <= MISLED:
+        return (True,) * min(start, 2) + (False,) * start
+    return (True, True, False, False, True, True)[:start]
 
 
 def _extremes(space: ParameterSpace) -> ParameterSpace:
@@ -543,7 +563,7 @@ class _GraspBatch:
         """Add up to n configurations that look best by the earlier sweeps, apart from another."""
         knowledge = self._knowledge
         transfer = transfer_of(knowledge.space, knowledge.earlier)
-        for number in range(len(knowledge.taken) + 1, len(knowledge.taken) + n + 1):
+        for number in range(len(self._taken) + 1, len(self._taken) + n + 1):
             taken = np.array([c.level_ids for c in self._taken], dtype=np.int64)
 
             def worth(ids: Ints, taken: Ints = taken) -> Floats:
@@ -646,7 +666,11 @@ class _GraspBatch:
         return imagined, np.maximum(mean.max(axis=0), model.best)
 
     def _worth(self, model: AnovaModel, fantasy: tuple[Posterior, Floats], ids: Ints) -> Floats:
-        """Return log expected improvement + caution x log chance of success, [m]."""
+        """Return log expected improvement + caution x log chance of success, [m].
+
+        What has hardly a chance of success goes last, but for one run in `BOLD_EVERY`: a level that
+        failed with others may be what the optimum needs.
+        """
         posterior, best = fantasy
         mean, sd = posterior.predict(ids)
         if mean.ndim == 1:
@@ -655,7 +679,10 @@ class _GraspBatch:
             each = log_expected_improvement(mean, sd[:, None], best)
             worth = np.logaddexp.reduce(each, axis=1) - np.log(best.size)
         if model.validity is not None and self._grasp.caution > 0:
-            worth = worth + self._grasp.caution * np.log(model.validity.chance(ids))
+            chance = model.validity.chance(ids)
+            worth = worth + self._grasp.caution * np.log(chance)
+            if (len(self._knowledge.taken) + len(self.suggestions)) % BOLD_EVERY:
+                worth = np.where(chance < UNLIKELY, worth - LAST, worth)
         return worth
 
     def _best(self, free: Ints, worth: Floats) -> Configuration:

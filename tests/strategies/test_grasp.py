@@ -340,6 +340,27 @@ def test_failures_are_avoided_and_caution_zero_ignores_them() -> None:
     assert failures(1.5) < failures(0.0)
 
 
+def test_what_hardly_succeeds_is_tried_at_every_fifth_run_alone() -> None:
+    """Level s always failed, and the best that is left of the other levels promises little."""
+    letters, numbers = Parameter("a", ("p", "q", "r", "s")), Parameter("b", (0, 1, 2, 3, 4, 5))
+    space = ParameterSpace((letters, numbers, Parameter("c", ("x", "y", "z"))))
+    places = np.random.default_rng(4).permutation(space.size)
+    runs = [space.configuration(int(place)).level_ids for place in places]
+    runs = [ids for ids in runs if ids[0] < 3 or ids[1] < 4]
+    chosen = []
+    for n in range(50, 56):
+        done = [Configuration(ids, space.lineage) for ids in runs[:n]]
+        succeeded = [c for c in done if c.level_ids[0] < 3]
+        knowledge = Knowledge(
+            space,
+            tuple(Observation(c, 2.0 * c.level_ids[1] + (c.level_ids[2] == 1)) for c in succeeded),
+            tuple(Failure(c, "no") for c in done if c.level_ids[0] == 3),
+        )
+        suggestion = Grasp().suggest(1, knowledge, np.random.default_rng(0))[0]
+        chosen.append(suggestion.configuration.level_ids[0] == 3)
+    assert chosen == [True, False, False, False, False, True]
+
+
 def test_a_reason_names_the_construction_the_chance_and_the_best_run() -> None:
     knowledge = Knowledge(SPACE, observed(30), (Failure(SPACE.configuration(3), "no"),))
     suggestion = Grasp().suggest(1, knowledge, np.random.default_rng(2))[0]
