@@ -13,6 +13,9 @@ processors than are free somewhere in a gain, and starts before the end of one. 
 it may fit, one lies wholly before its old start: there the search begins where no job of its shape
 (`JobShape`) was refused. The other overlaps its own old time, so its processors are free right
 before its old start.
+
+With the option `compress_depth`, only so many jobs from the head of the queue on are made again
+when a job ends. The others keep their reservations, and may miss a gain until they are among them.
 """
 
 import math
@@ -21,7 +24,10 @@ from sim.kernel.jit import kernel
 from sim.kernel.job_queue import OVERRUN
 from sim.kernel.plan import advance, change, first_fit, free_since, plan_running, planned_s
 from sim.kernel.pool import BLOCK, BLOCK_BITS, MOST_GAINS, NOBODY, Pool, start_in
-from sim.policies.policy import Backfill
+from sim.policies.policy import Backfill, PolicyOption
+
+COMPRESS_DEPTH = 0
+"""Position of the option."""
 
 
 @kernel
@@ -41,12 +47,14 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
                 here.freed = max(here.freed, change(pool, k, now_s, until_s, -job_row.procs))
                 here.freed_s = max(here.freed_s, until_s)
                 _note_gain(pool, k, now_s)
-    freed_s, freed = 0.0, 0
+    freed_s, freed, n_left = 0.0, 0, NOBODY
     slot = here.look_from
     if here.has_ended == 1:
         freed_s, here.freed_s = here.freed_s, 0.0
         freed, here.freed = here.freed, 0
         slot = here.head
+        if pool.options[COMPRESS_DEPTH] > 0.0:
+            freed_s, freed, n_left = math.inf, NOBODY, int(pool.options[COMPRESS_DEPTH])
     slot = max(here.head, slot & ~(BLOCK - 1))
     while slot < here.tail:
         block = pool.blocks[slot >> BLOCK_BITS]
@@ -59,6 +67,9 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
             job = pool.queue[slot]
             if job >= 0:
                 job_row = pool.jobs[job]
+                if n_left == 0:
+                    freed = 0
+                n_left -= 1
                 if job_row.reserved_s < 0.0:
                     _put(pool, k, job)
                 elif job_row.procs <= freed:
@@ -197,6 +208,14 @@ CONSERVATIVE = Backfill(
     "conservative",
     "a job overtakes if no earlier job starts later by the estimates (Mu'alem & Feitelson 2001)",
     conservative,
+    options=(
+        PolicyOption(
+            "compress_depth",
+            0,
+            "jobs whose reservations are made again when a job ends; 0 is all",
+            is_whole=True,
+        ),
+    ),
     is_eager=lambda _values: True,
     plans=True,
     keeps_plan=True,
