@@ -37,16 +37,7 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
     if here.n_steps == 0 or here.has_ended == OVERRUN:
         _begin_anew(pool, k, now_s)
     else:
-        advance(pool, k, now_s)
-        for i in range(here.first, here.first + here.n_ended):
-            job_row = pool.jobs[pool.ended[i]]
-            until_s = max(
-                job_row.estimated_end_s, job_row.reserved_s + planned_s(job_row.estimate_s)
-            )
-            if until_s > now_s:
-                here.freed = max(here.freed, change(pool, k, now_s, until_s, -job_row.procs))
-                here.freed_s = max(here.freed_s, until_s)
-                _note_gain(pool, k, now_s)
+        _continue_plan(pool, k, now_s)
     freed_s, freed, n_left = 0.0, 0, NOBODY
     slot = here.look_from
     if here.has_ended == 1:
@@ -83,6 +74,20 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
     here.look_from = here.tail
     here.has_ended, here.n_ended = 0, 0
     return _start(pool, k, now_s)
+
+
+@kernel
+def _continue_plan(pool: Pool, k: int, now_s: float) -> None:
+    """Advance the plan of partition k to now, and give back what ended jobs still held in it."""
+    here = pool.partitions[k]
+    advance(pool, k, now_s)
+    for i in range(here.first, here.first + here.n_ended):
+        job_row = pool.jobs[pool.ended[i]]
+        until_s = max(job_row.estimated_end_s, job_row.reserved_s + planned_s(job_row.estimate_s))
+        if until_s > now_s:
+            here.freed = max(here.freed, change(pool, k, now_s, until_s, -job_row.procs))
+            here.freed_s = max(here.freed_s, until_s)
+            _note_gain(pool, k, now_s)
 
 
 @kernel
