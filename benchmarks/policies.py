@@ -39,8 +39,11 @@ MACHINE_POLICIES: dict[str, dict[str, Any]] = {
 }
 PARTS = ("cost", "machines", "quality", "long")
 DEPTHS = (1, 4, 16)
+COMPRESS_DEPTHS = (0, 20, 100)
 N_SIDE, LONG_PROCS, LONG_LOAD = 64, 8_192, 0.9
-LONG_FIRST = {"fcfs, conservative": 50_000}
+LONG_FIRST = dict.fromkeys(
+    ("fcfs, conservative", "fcfs, conservative 20", "fcfs, conservative 100"), 50_000
+)
 """Jobs of the long queue for rules that would take hours."""
 LIMIT_S = 120.0
 """A rule that takes longer over the long queue is not repeated, and told as it is."""
@@ -55,6 +58,10 @@ def policies() -> Iterator[tuple[str, dict[str, Any]]]:
         if rule == "depth":
             for depth in DEPTHS:
                 yield f"fcfs, depth {depth}", {"backfill": rule, "options": {"depth": depth}}
+        elif rule == "conservative":
+            for depth in COMPRESS_DEPTHS:
+                policy = {"backfill": rule, "options": {"compress_depth": depth}}
+                yield f"fcfs, conservative {depth}".removesuffix(" 0"), policy
         elif rule != "easy":
             yield f"fcfs, {rule}", {"backfill": rule}
 

@@ -33,6 +33,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+if "HYPOTHESIS_EXAMPLES" in os.environ:  # so many of each property, whatever the profile says
+    settings.register_profile("counted", max_examples=int(os.environ["HYPOTHESIS_EXAMPLES"]))
+    settings.load_profile("counted")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.kernel.jit import kernel
+from sim.kernel.jit import kernel, noinline
 from sim.kernel.records import rows
 
 
@@ -89,6 +89,7 @@ def idle_nodes(
     return NodeStates(*parts)
 
 
+@noinline
 @kernel
 def hold_nodes(states: NodeStates, k: int, job: int, runtime_s: float, now_s: float) -> float:
     """Give a job its nodes in partition k, and return the seconds until they have booted."""
@@ -116,6 +117,7 @@ def hold_nodes(states: NodeStates, k: int, job: int, runtime_s: float, now_s: fl
     return 0.0
 
 
+@noinline
 @kernel
 def free_nodes(states: NodeStates, k: int, job: int, now_s: float) -> None:
     """Free the nodes of an ended job in partition k."""

@@ -13,6 +13,9 @@ processors than are free somewhere in a gain, and starts before the end of one. 
 it may fit, one lies wholly before its old start: there the search begins where no job of its shape
 (`JobShape`) was refused. The other overlaps its own old time, so its processors are free right
 before its old start.
+
+With the option `compress_depth`, only so many jobs from the head of the queue on are made again
+when a job ends. The others keep their reservations, and may miss a gain until they are among them.
 """
 
 import math
@@ -21,7 +24,10 @@ from sim.kernel.jit import kernel
 from sim.kernel.job_queue import OVERRUN
 from sim.kernel.plan import advance, change, first_fit, free_since, plan_running, planned_s
 from sim.kernel.pool import BLOCK, BLOCK_BITS, MOST_GAINS, NOBODY, Pool, start_in
-from sim.policies.policy import Backfill
+from sim.policies.policy import Backfill, PolicyOption
+
+COMPRESS_DEPTH = 0
+"""Position of the option."""
 
 
 @kernel
@@ -31,22 +37,15 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
     if here.n_steps == 0 or here.has_ended == OVERRUN:
         _begin_anew(pool, k, now_s)
     else:
-        advance(pool, k, now_s)
-        for i in range(here.first, here.first + here.n_ended):
-            job_row = pool.jobs[pool.ended[i]]
-            until_s = max(
-                job_row.estimated_end_s, job_row.reserved_s + planned_s(job_row.estimate_s)
-            )
-            if until_s > now_s:
-                here.freed = max(here.freed, change(pool, k, now_s, until_s, -job_row.procs))
-                here.freed_s = max(here.freed_s, until_s)
-                _note_gain(pool, k, now_s)
-    freed_s, freed = 0.0, 0
+        _continue_plan(pool, k, now_s)
+    freed_s, freed, n_left = 0.0, 0, NOBODY
     slot = here.look_from
     if here.has_ended == 1:
         freed_s, here.freed_s = here.freed_s, 0.0
         freed, here.freed = here.freed, 0
         slot = here.head
+        if pool.options[COMPRESS_DEPTH] > 0.0:
+            freed_s, freed, n_left = math.inf, NOBODY, int(pool.options[COMPRESS_DEPTH])
     slot = max(here.head, slot & ~(BLOCK - 1))
     while slot < here.tail:
         block = pool.blocks[slot >> BLOCK_BITS]
@@ -59,6 +58,9 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
             job = pool.queue[slot]
             if job >= 0:
                 job_row = pool.jobs[job]
+                if n_left == 0:
+                    freed = 0
+                n_left -= 1
                 if job_row.reserved_s < 0.0:
                     _put(pool, k, job)
                 elif job_row.procs <= freed:
@@ -72,6 +74,20 @@ def conservative(pool: Pool, k: int, now_s: float) -> int:
     here.look_from = here.tail
     here.has_ended, here.n_ended = 0, 0
     return _start(pool, k, now_s)
+
+
+@kernel
+def _continue_plan(pool: Pool, k: int, now_s: float) -> None:
+    """Advance the plan of partition k to now, and give back what ended jobs still held in it."""
+    here = pool.partitions[k]
+    advance(pool, k, now_s)
+    for i in range(here.first, here.first + here.n_ended):
+        job_row = pool.jobs[pool.ended[i]]
+        until_s = max(job_row.estimated_end_s, job_row.reserved_s + planned_s(job_row.estimate_s))
+        if until_s > now_s:
+            here.freed = max(here.freed, change(pool, k, now_s, until_s, -job_row.procs))
+            here.freed_s = max(here.freed_s, until_s)
+            _note_gain(pool, k, now_s)
 
 
 @kernel
@@ -197,6 +213,14 @@ CONSERVATIVE = Backfill(
     "conservative",
     "a job overtakes if no earlier job starts later by the estimates (Mu'alem & Feitelson 2001)",
     conservative,
+    options=(
+        PolicyOption(
+            "compress_depth",
+            0,
+            "jobs whose reservations are made again when a job ends; 0 is all",
+            is_whole=True,
+        ),
+    ),
     is_eager=lambda _values: True,
     plans=True,
     keeps_plan=True,

@@ -235,8 +235,10 @@ def serve_depth(site: Site, now: float) -> None:
 
 
 def serve_conservative(site: Site, now: float) -> None:
-    for job in site.queue:
-        if job.promised is not None and not site.something_ended and job.promised > now:
+    depth = site.options.get("compress_depth", 0) or len(site.queue)
+    for i, job in enumerate(site.queue):
+        is_compressed = site.something_ended and i < depth
+        if job.promised is not None and not is_compressed and job.promised > now:
             continue
         others = [o for o in site.queue if o is not job and o.promised is not None]
         stays = site.stays(now)

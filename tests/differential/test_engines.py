@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from sim import ClusterSpec, Partition, Scenario, Workload, simulate
 from sim.api import backfills_for, known_names, measures
 from sim.generators import default_workload
 from sim.model.columns import read_only_copy
+from sim.policies.backfills import backfill_named
 from tests.differential import naive
 from tests.draw import real_logs
 from tests.draw.workloads import contended, scenarios
@@ -41,9 +43,13 @@ def assert_same_starts(scenario: Scenario) -> None:
 
 
 @pytest.mark.soak
-@given(scenarios())
-def test_generated_scenarios_start_as_in_the_naive_scheduler(scenario: Scenario) -> None:
-    assert_same_starts(scenario)
+@pytest.mark.parametrize("backfill", backfills_for("processors"))
+@given(st.data())
+def test_generated_scenarios_start_as_in_the_naive_scheduler(
+    backfill: str, data: st.DataObject
+) -> None:
+    """HYPOTHESIS_EXAMPLES=5000 draws so many scenarios for each rule."""
+    assert_same_starts(data.draw(scenarios(rules=(backfill_named(backfill),))))
 
 
 def split(workload: Workload, procs: int) -> ClusterSpec:

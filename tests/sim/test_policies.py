@@ -136,6 +136,17 @@ def test_conservative_reserves_for_all_and_moves_them_up_when_something_ends_ear
     assert starts(jobs, requested=[20, 5, 5, 15], backfill="conservative") == [0, 10, 15, 3]
 
 
+@pytest.mark.parametrize(("depth", "last_s"), [(0, 10.0), (1, 20.0), (2, 15.0), (3, 10.0)])
+def test_compress_depth_makes_only_the_first_reservations_again(depth: int, last_s: float) -> None:
+    # Until 20 by the request, but the first ends at 10. Reserved: second 20-25, third 25-30, fourth
+    # (2 for 4 s) beside the second at 20. At 10 the second moves up to 10, if depth is 2 the third
+    # to 15, if it is 3 the fourth to 10. At 15 the third is the head, and the fourth behind it.
+    jobs: Rows = [(0, 10, 10), (1, 5, 8), (2, 5, 8), (3, 1, 2)]
+    options = {"compress_depth": depth}
+    found = starts(jobs, requested=[20, 5, 5, 4], backfill="conservative", options=options)
+    assert found == [0.0, 10.0, 15.0, last_s]
+
+
 class Promises:
     """A witness that holds conservative backfilling to its reservations."""
 
