@@ -88,8 +88,6 @@ def runs_of(events: Iterable[Event], token: str) -> int:
                 called = event
             case RunSubmitted() if called is not None and called.at_s == event.at_s:
                 n += called.token == token
-            case _ if called is not None and called.at_s != event.at_s:
-                called = None
     return n
 
 
