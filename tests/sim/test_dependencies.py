@@ -62,6 +62,17 @@ def test_jobs_that_come_at_one_instant_go_in_the_order_of_the_log(engine: str) -
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_equal_scores_go_by_the_simulated_submission(engine: str) -> None:
+    """Shortest first: job 2 waits since 1, and job 4, as short, comes at 10; both before job 3."""
+    workload = jobs(
+        submit_s=[0, 1, 2, 3], runtime_s=[10, 5, 9, 5], requested_s=[10, 5, 9, 5],
+        procs=[1, 1, 1, 1], preceding_job=[-1, -1, -1, 1], think_s=[NAN, NAN, NAN, 0],
+    )  # fmt: skip
+    scenario = Scenario(workload, ClusterSpec.single(1), "sjf", dependencies="logged")
+    assert simulate(scenario, engine=engine).start_s.tolist() == [0, 10, 20, 15]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_who_follows_a_rejected_job_comes_as_logged(engine: str) -> None:
     workload = jobs(
         submit_s=[0, 1, 5], runtime_s=[1, 10, 1], requested_s=[1, 10, 1], procs=[1, 3, 1],
