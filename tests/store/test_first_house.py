@@ -63,6 +63,7 @@ def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> 
         assert (outer.get("steering") or {}).pop("refine", True) is True
     for parameter in written.get("space", {}).get("parameters", ()):
         assert parameter.pop("wide") is None
+        assert parameter.pop("when") == ""
     warning.pop("title", None)
     (warning.get("outlook") or {}).pop("end", None)
     before = line.replace('"strategy": "grasp"', '"strategy": "copper"')
