@@ -204,7 +204,7 @@ def test_what_can_be_opened_says_what_it_is() -> None:
     found = {
         one.name: one for one in optional_parameters({"order": ("fcfs",), "backfill": ("easy",)})
     }
-    assert list(found)[:5] == ["procs", "order", "backfill", "overrun", "grace_s"]
+    assert list(found)[:5] == ["procs", "order", "backfill", "overrun", "dependencies"]
     assert (found["extra_processors"].choices, found["extra_processors"].usual) == ((0, 1), 1)
     assert found["order"].usual is None
     assert found["order"].choices == NAMES["order"]
