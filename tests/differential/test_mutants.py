@@ -214,7 +214,6 @@ for seed in range(40):
 
 SEEDS = {
     "only the first job that ends at the shadow time counts": 5,
-    "a block's summary forgets its shortest job": 2,
 }
 """Seeds with which a mutant is seen early; the first one does so for the rest."""
 
