@@ -385,6 +385,7 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
 MOST_WIDER = (
     1.1  # A much wider job is rather an error in its row, or MaxProcs counts something else
 )
+LEAST_JOBS = 100  # what the jobs of a smaller log used says little about its machines
 MOST_OF_A_SITE = 2 / 3  # of all processors, as used by one of several machines
 MOST_LISTED_VALUES = 4  # of contradictory values, in a note
 
@@ -746,7 +747,12 @@ def _notes_about_sites(workload: Workload) -> Iterator[ReadingNote]:
     share processors add up to more. A job runs in one of them.
     """
     procs, parts = workload.max_procs, np.unique(workload.partition)
-    if procs is None or len(parts) < 2 or np.isnan(workload.logged_wait_s).any():
+    if (
+        workload.n_jobs < LEAST_JOBS
+        or procs is None
+        or len(parts) < 2
+        or np.isnan(workload.logged_wait_s).any()
+    ):
         return
     start_s = workload.submit_s + workload.logged_wait_s
     end_s, by_part = start_s + workload.runtime_s, np.argsort(workload.partition, kind="stable")

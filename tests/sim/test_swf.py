@@ -264,11 +264,14 @@ def test_requests_that_are_not_in_the_chosen_field_are_said_to_be_in_the_other(l
     )
 
 
-def sites(log, wait: int, widest: int):  # type: ignore[no-untyped-def]
-    """Two partitions, 1 and 2, with jobs of up to `widest` of the 64 processors at one time."""
-    first = row(1, wait=0, alloc=widest, procs=widest)
-    second = row(2, wait=wait, alloc=20, procs=20).replace(" 1 2 -1 -1", " 1 3 -1 -1")
-    return read_swf(log(first, second))
+def sites(log, wait: int, widest: int, other: int = 20, n_times: int = 50):  # type: ignore[no-untyped-def]
+    """Two partitions, with one job each of `widest` and `other` of 64 processors, many times."""
+    rows = []
+    for n in range(n_times):
+        rows.append(row(2 * n + 1, submit=100 * n, wait=0, alloc=widest, procs=widest))
+        second = row(2 * n + 2, submit=100 * n, wait=wait, alloc=other, procs=other)
+        rows.append(second.replace(" 1 2 -1 -1", " 1 3 -1 -1"))
+    return read_swf(log(*rows))
 
 
 def test_a_log_that_is_the_sum_of_several_machines_is_warned_of(log) -> None:  # type: ignore[no-untyped-def]
@@ -277,8 +280,9 @@ def test_a_log_that_is_the_sum_of_several_machines_is_warned_of(log) -> None:  #
         "2 partitions, none of which ever used more than 42 of the 64 processors" in note.sentence
     )
     assert "sites" not in noted(sites(log, 0, 43))  # more than two thirds: a main partition
-    assert "sites" not in noted(sites(log, 20, 60))  # 60 and then 20 of 64: they share processors
-    assert "sites" not in noted(read_swf(log(row(1), row(2))))  # one partition
+    assert "sites" not in noted(sites(log, 20, 42, 42))  # 42 and then 42 of 64: shared
+    assert "sites" not in noted(sites(log, 0, 42, n_times=49))  # too few jobs to tell
+    assert "sites" not in noted(read_swf(log(*map(row, range(1, 101)))))  # one partition
 
 
 @pytest.mark.parametrize(
