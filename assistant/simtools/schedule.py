@@ -44,11 +44,16 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """A partition, whose processors have consecutive numbers from ``first`` in the cluster."""
+    """A partition, whose processors have consecutive numbers from ``first`` in the cluster.
+
+    A queue on the processors of another partition has the range of that one: ``on`` is the index
+    of the partition whose processors they are, its own otherwise.
+    """
 
     name: str
     procs: int
     first: int
+    on: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -135,8 +140,8 @@ class JobSchedule:
 
     @property
     def total_procs(self) -> int:
-        """The number of processors of all partitions."""
-        return sum(part.procs for part in self.parts)
+        """The number of processors of all partitions that have their own."""
+        return sum(part.procs for i, part in enumerate(self.parts) if part.on == i)
 
     @cached_property
     def ran(self) -> NDArray[np.bool_]:
@@ -229,8 +234,10 @@ def schedule(
     scenario: Scenario, result: SimulationResult, measures: Mapping[str, Measure] | None = None
 ) -> JobSchedule:
     """Convert the result of a simulation to a job schedule."""
-    jobs = scenario.workload
-    firsts = np.cumsum([0, *(part.procs for part in scenario.cluster.partitions)])
+    jobs, partitions = scenario.workload, scenario.cluster.partitions
+    firsts = np.cumsum([0, *(part.procs for part in partitions)]).tolist()
+    index = {part.name: i for i, part in enumerate(partitions)}
+    hosts = [index[part.name if part.on is None else part.on] for part in partitions]
     return JobSchedule(
         job_id=jobs.job_id,
         submit_s=result.submissions_s(jobs),
@@ -243,8 +250,8 @@ def schedule(
         user=jobs.user,
         state=result.state,
         parts=tuple(
-            PartitionRange(part.name, part.procs, int(first))
-            for part, first in zip(scenario.cluster.partitions, firsts, strict=False)
+            PartitionRange(part.name, partitions[host].procs, firsts[host], host)
+            for part, host in zip(partitions, hosts, strict=True)
         ),
         measures=dict(measures or {}),
     )
@@ -265,7 +272,8 @@ def processor_ranges(jobs: JobSchedule) -> ProcessorRanges:
     starts = np.repeat([0, 1], len(lasting))
     rows = np.concatenate([lasting, lasting])
     order = np.lexsort((rows, starts, when))
-    widths, parts = jobs.procs.tolist(), jobs.partition.tolist()
+    widths = jobs.procs.tolist()
+    parts = [jobs.parts[part].on for part in jobs.partition.tolist()]
     free = [_FreeProcessors(part.first, part.first + part.procs) for part in jobs.parts]
     occupied: dict[int, list[tuple[int, int]]] = {}
     row, low, high = [], [], []

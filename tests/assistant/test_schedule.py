@@ -31,7 +31,7 @@ from assistant.simtools.schedule import (
     schedule_of,
     waits,
 )
-from sim.api import Scenario, Workload, simulate
+from sim.api import ClusterSpec, Partition, Scenario, Workload, simulate
 from tests.draw.workloads import scenarios
 
 
@@ -58,7 +58,7 @@ def by_hand(**changed: Any) -> JobSchedule:
         "partition": np.zeros(4, dtype=np.int64),
         "user": np.array([7, 7, 8, -1]),
         "state": np.zeros(4, dtype=np.int8),
-        "parts": (PartitionRange("main", 4, 0),),
+        "parts": (PartitionRange("main", 4, 0, 0),),
         "measures": {},
     }
     return JobSchedule(**{**columns, **changed})
@@ -89,9 +89,25 @@ def test_partitions_lie_one_above_the_other() -> None:
     jobs = by_hand(
         procs=np.array([2, 1, 2, 2]),
         partition=np.array([0, 1, 1, 0]),
-        parts=(PartitionRange("small", 2, 0), PartitionRange("main", 3, 2)),
+        parts=(PartitionRange("small", 2, 0, 0), PartitionRange("main", 3, 2, 1)),
     )
     assert pieces(jobs) == {1: [(0, 2)], 2: [(2, 3)], 3: [(3, 5)], 4: [(0, 2)]}
+
+
+def test_jobs_of_a_queue_lie_on_the_processors_of_its_partition() -> None:
+    """The queue in front has the processor that the job of the partition leaves."""
+    jobs = Workload.from_arrays(
+        submit_s=[0, 0, 1], runtime_s=[10, 5, 5], procs=[3, 1, 2], requested_s=[10, 5, 5]
+    )
+    cluster = ClusterSpec(
+        (Partition("front", on="main", tier=1, max_requested_s=5), Partition("main", 4))
+    )
+    scenario = Scenario(jobs, cluster)
+    placed = schedule(scenario, simulate(scenario))
+    assert placed.parts == (PartitionRange("front", 4, 0, 1), PartitionRange("main", 4, 0, 1))
+    assert placed.total_procs == 4
+    assert placed.partition.tolist() == [1, 0, 0]
+    assert pieces(placed) == {1: [(0, 3)], 2: [(3, 4)], 3: [(0, 2)]}
 
 
 def test_a_schedule_that_cannot_be_says_which_job() -> None:
@@ -258,7 +274,7 @@ def test_the_schedule_of_a_run_has_the_measures_of_the_run() -> None:
     jobs = schedule_of(application, values, 3)
     assert jobs.measures == application.evaluate(values, 3)
     assert (jobs.asked_procs[0], jobs.procs[0], jobs.end_s[0]) == (8, 6, 40.0)
-    assert jobs.parts == (PartitionRange("small", 2, 0), PartitionRange("main", 6, 2))
+    assert jobs.parts == (PartitionRange("small", 2, 0, 0), PartitionRange("main", 6, 2, 1))
     assert pieces(jobs)[1] == [(2, 8)]
 
 

@@ -562,7 +562,7 @@ def _gantt(
         window.from_s,
         window.to_s,
         jobs.total_procs,
-        tuple((part.name, part.first) for part in jobs.parts),
+        tuple((part.name, part.first) for i, part in enumerate(jobs.parts) if part.on == i),
         tuple((name, colours[i % len(colours)]) for i, name in enumerate(kinds.names)),
         _LEGENDS.get(by, by),
     )
