@@ -51,7 +51,7 @@ MUTANTS = {
         "if callbacks is not None:\n                pass",
     ),
     "the wrong end is withdrawn": (
-        "engines/event_loop.py",
+        "kernel/event_heap.py",
         "while jobs[slot] != job:",
         "while jobs[slot] < job:",
     ),

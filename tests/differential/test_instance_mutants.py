@@ -145,7 +145,7 @@ MUTANTS = {
     ),
     "who is placed is still waited for": (
         "kernel/instances.py",
-        "    need.n_unplaced -= 1\n",
+        "    fleet.needs[task_row.need].n_unplaced -= 1\n",
         "",
     ),
     "no score is ever reckoned again": (
@@ -159,12 +159,12 @@ MUTANTS = {
         "            if free >= asks:",
     ),
     "ends are not sorted": (
-        "engines/event_loop.py",
+        "kernel/event_heap.py",
         f"        if times_s[above] <= time_s:{UP}",
         f"        if times_s[above] <= time_s + 5.0:{UP}",
     ),
     "an end that is moved stays where it is": (
-        "engines/event_loop.py",
+        "kernel/event_heap.py",
         "    elif times_s[slot] < time_s:",
         "    elif times_s[slot] > time_s:",
     ),

@@ -78,7 +78,7 @@ MUTANTS = {
         "if n_running > 0 and ends_s[0] == now_s:",
     ),
     "the heap loses its order": (
-        "engines/event_loop.py",
+        "kernel/event_heap.py",
         f"if times_s[above] <= time_s:{UP}",
         f"if times_s[above] >= time_s:{UP}",
     ),
