@@ -9,8 +9,8 @@ the kernel of `strategies.gp.gaussian_process`,
 a smooth function of u and a multiple of u, where v3 and v4 are learnt from the new runs with the
 other hyperparameters. So its unit, its scale and its noise do not matter, and an earlier sweep that
 does not help is shrunk away; it is left out while leaving runs out predicts them better without it.
-Its predictions choose some of the first runs, as long as their results do not contradict it
-(`agreement`). The model of failures borrows in the same way.
+Before the first result its predictions choose the first runs. The model of failures borrows in the
+same way.
 
 References: Perdikaris, Raissi, Damianou, Lawrence & Karniadakis 2017, Nonlinear information fusion
 algorithms for data-efficient multi-fidelity modelling, equations 2.11-2.13 (a kernel over another
@@ -30,9 +30,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from strategies.data.earlier_sweep import EarlierSweep
-from strategies.data.observation import responses
 from strategies.doe.main_effects import Knowledge
-from strategies.gp.anova_model import AnovaModel, mean_ranks
+from strategies.gp.anova_model import AnovaModel
 from strategies.gp.gaussian_process import CHUNK, Borrow, Floats, Ints, Posterior, Validity
 from strategies.space.parameter_space import ParameterSpace
 
@@ -185,26 +184,6 @@ class Transfer:
             chance = validity.chance_of(moved.mean(ids), np.zeros(len(ids)))
             promise = promise + np.log(chance)
         return promise
-
-
-def agreement(knowledge: Knowledge) -> float | None:
-    """Return how well the earlier sweeps rank the ended runs, -1 to 1; None without a pair.
-
-    The share of pairs of unequal results that their promise orders rightly, less the share that it
-    orders wrongly. A failed run is worse than every result.
-
-    Reference: Kendall 1938, A new measure of rank correlation.
-    """
-    configurations = [observation.configuration for observation in knowledge.observations]
-    failed = [failure.configuration for failure in knowledge.failures]
-    ids = knowledge.space.level_ids([*configurations, *failed])
-    ranks = np.concatenate([mean_ranks(responses(knowledge.observations)), np.zeros(len(failed))])
-    promise = transfer_of(knowledge.space, knowledge.earlier).promise(ids)
-    orders = np.sign(ranks[:, None] - ranks)
-    n_pairs = np.count_nonzero(orders)
-    if not n_pairs:
-        return None
-    return float((orders * np.sign(promise[:, None] - promise)).sum() / n_pairs)
 
 
 @lru_cache(maxsize=16)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -31,7 +30,7 @@ from strategies.data.observation import best
 from strategies.doe.main_effects import Knowledge
 from strategies.gp.anova_model import AnovaModel, free_ids
 from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
-from strategies.gp.transfer import agreement, informed_model, transfer_of
+from strategies.gp.transfer import informed_model, transfer_of
 from strategies.samplers.latin_hypercube import balanced_design
 from strategies.samplers.strategy import (
     LISTED_PARTS,
@@ -461,7 +460,7 @@ LAST = 1e9
 
 SEARCH_DRAWS = 256  # Random configurations that the feasibility search compares in large spaces
 
-MISLED = -1 / 3  # Agreement at which earlier sweeps order two pairs of three wrongly
+PROMISING = 4  # First runs that earlier sweeps choose
 APART = 2  # Least number of parameters in which a promising first run differs from the others
 TOO_NEAR = 1e3
 
@@ -512,29 +511,14 @@ class Grasp:
         """Propose ``n`` configurations by expected improvement."""
         require_count(n)
         batch = _GraspBatch(self, knowledge, rng)
-        n_before, plan = len(knowledge.taken), first_runs(self.start, knowledge)
-        if not knowledge.observations and not knowledge.failures:
-            plan = plan + (False,) * (n_before + n - len(plan))
-        for is_promising, runs in groupby(plan[n_before : n_before + n]):
-            add = batch.add_promising if is_promising else batch.add_design
-            add(len(list(runs)))
+        nothing_ended = not knowledge.observations and not knowledge.failures
+        if knowledge.earlier:
+            batch.add_promising(min(n, min(self.start, PROMISING) - len(knowledge.taken)))
+        left, n_taken = n - len(batch.suggestions), len(knowledge.taken) + len(batch.suggestions)
+        batch.add_design(left if nothing_ended else min(left, self.start - n_taken))
         while len(batch.suggestions) < n and batch.add_next():
             pass
         return tuple(batch.suggestions)
-
-
-def first_runs(start: int, knowledge: Knowledge) -> tuple[bool, ...]:
-    """Return of each first run whether earlier sweeps choose it; else it is of the design.
-
-    Without earlier sweeps there are ``start`` runs of the design. Where they rank the runs so far
-    at most as well as `MISLED`, the design is added in full; else the model takes over after six.
-    """
-    if not knowledge.earlier:
-        return (False,) * start
-    share = agreement(knowledge)
-    if share is not None and share <= MISLED:
-        return (True,) * min(start, 2) + (False,) * start
-    return (True, True, False, False, True, True)[:start]
 
 
 def _extremes(space: ParameterSpace) -> ParameterSpace:
