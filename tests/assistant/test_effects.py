@@ -229,6 +229,14 @@ def test_the_headline_says_how_sure_the_first_place_is() -> None:
         "lr probably matters most: its levels differ by 0.45 (95 %: 0.4 to 0.5) in loss; dropout "
         "follows with 0.41. dropout may matter as much."
     )
+    untold = ranking_sentence(
+        ("lr", 0.45, 0.2, 0.7), ("opt", 0.41, 0.1, 0.7), ("batch", 0.3, 0.0, 0.6),
+        ("seed", 0.02, 0.0, 0.1),
+    )  # fmt: skip
+    assert untold.endswith(
+        " opt may matter as much. batch may matter as much or not at all: these runs cannot tell. "
+        "seed may not matter: chance alone could give as much."
+    )
     noise = ranking_sentence(("lr", 0.45, 0.0, 2.0))
     assert noise == (
         "lr comes first, but noise could make it: its levels differ by 0.45 (95 %: 0 to 2) in loss."

@@ -121,11 +121,18 @@ def _ranking_sentence(report: EffectsReport) -> str:
     parts[0] += "."
     if values[1:]:
         parts.append(f"Then {_listed(values[1:])}.")
-    if rivals:
-        parts.append(f"{_listed(rivals)} may matter as much.")
     unclear = [entry.parameter for entry in followers if entry.low == 0]
-    if unclear:
-        parts.append(f"{_listed(unclear)} may not matter: chance alone could give as much.")
+    untold = [name for name in rivals if name in unclear]  # two sentences would be a contradiction
+    for names, words in (
+        ([name for name in rivals if name not in untold], "may matter as much."),
+        (untold, "may matter as much or not at all: these runs cannot tell."),
+        (
+            [name for name in unclear if name not in untold],
+            "may not matter: chance alone could give as much.",
+        ),
+    ):
+        if names:
+            parts.append(f"{_listed(names)} {words}")
     if report.lack_of_fit.p is not None and report.lack_of_fit.p < SIGNIFICANT:
         parts.append("Parameters interact, which widens these intervals: look at pairs.")
     if first.low is None:
