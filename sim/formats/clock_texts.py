@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.formats.text_columns import TextColumn
+
 FloatColumn = NDArray[np.float64]
 Rows = NDArray[np.bool_]
 
@@ -24,6 +26,8 @@ _WIDTH = 20  # of 2024-03-31T02:30:00, and one more byte that shows longer texts
 _SEPARATORS = ((4, b"-"), (7, b"-"), (13, b":"), (16, b":"))
 _DIGITS = (0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18)
 _ZERO, _T, _BLANK = np.uint8(ord("0")), ord("T"), ord(" ")
+_CLOCK_WIDTH, _CLOCK_DIGITS = 8, (0, 1, 3, 4, 6, 7)  # of 02:03:04
+_CLOCK_SECONDS = np.array([36_000.0, 3600.0, 600.0, 60.0, 10.0, 1.0])
 _MONTH_DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int32)
 _LATEST_UNIX_S = 253_370_764_800  # 1 January 9999, as in `sim.metrics.wall_clock`
 
@@ -47,18 +51,25 @@ class Moments(NamedTuple):
     is_bad: Rows
 
 
-def parse_moments(texts: Sequence[bytes]) -> Moments:
+def unknown_moments(n: int) -> Moments:
+    """Return a column of unknown times."""
+    return Moments(np.full(n, np.nan), np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_))
+
+
+def parse_moments(texts: Sequence[bytes] | TextColumn) -> Moments:
     """Parse a column of times.
 
     Allowed are ISO 8601 with or without an offset (``2024-03-31T02:30:00``; a blank may stand for
     the T), Unix times in whole seconds, and the texts of `UNKNOWN_TIMES`. 0 is unknown, too.
     """
     n = len(texts)
-    seconds = np.full(n, np.nan)
-    is_local, is_bad = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    seconds, is_local, is_bad = unknown_moments(n)
     if not n:
         return Moments(seconds, is_local, is_bad)
-    chars = np.array(texts, dtype=f"S{_WIDTH}").view(np.uint8).reshape(n, _WIDTH)
+    if isinstance(texts, TextColumn):
+        chars = texts.chars(_WIDTH)
+    else:
+        chars = np.array(texts, dtype=f"S{_WIDTH}").view(np.uint8).reshape(n, _WIDTH)
     is_iso = ((chars[:, 10] == _T) | (chars[:, 10] == _BLANK)) & (chars[:, 19] == 0)
     for at, separator in _SEPARATORS:
         is_iso &= chars[:, at] == ord(separator)
@@ -160,6 +171,16 @@ def _offsets_s(local_s: float, zone: ZoneInfo) -> tuple[float, float]:
     both = (moment.utcoffset(), moment.replace(fold=1).utcoffset())
     first, second = (0.0 if offset is None else offset.total_seconds() for offset in both)
     return first, second
+
+
+def clock_durations_s(column: TextColumn) -> FloatColumn:
+    """Parse a column of durations ``hours:minutes:seconds`` of two digits each; NaN for others."""
+    chars = column.chars(_CLOCK_WIDTH)
+    digits = chars[:, _CLOCK_DIGITS] - _ZERO
+    is_clock = (column.lengths == _CLOCK_WIDTH) & (digits <= 9).all(axis=1)
+    is_clock &= (chars[:, 2] == ord(":")) & (chars[:, 5] == ord(":"))
+    seconds = digits.astype(np.float64) @ _CLOCK_SECONDS
+    return np.where(is_clock, seconds, np.nan)
 
 
 def duration_s(text: bytes) -> float:

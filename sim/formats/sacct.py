@@ -9,7 +9,7 @@ counted in a note of the workload.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from os import PathLike
@@ -19,8 +19,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.formats.clock_texts import FloatColumn, Moments, Rows, duration_s, parse_moments
+from sim.formats.clock_texts import (
+    FloatColumn,
+    Moments,
+    Rows,
+    clock_durations_s,
+    duration_s,
+    parse_moments,
+    unknown_moments,
+)
 from sim.formats.sacct_layout import BOM, KIND, MOMENTS, NO_JOBS, SEPARATOR, Layout, layout_of
+from sim.formats.text_columns import WORD_BYTES, TextCodes, TextColumn, TextNumbers
 from sim.formats.text_files import blocks_of, number_texts
 from sim.model.columns import MOST_COUNT
 from sim.model.errors import TraceError
@@ -54,10 +63,7 @@ _NARROW: Mapping[str, type[np.signedinteger]] = {
     "account": np.int32, "qos": np.int32, "partition": np.int32, "cluster": np.int32,
 }  # fmt: skip
 _ROWS_TO_DETECT, _BYTES_TO_DETECT = 50, 65_536
-_MOST_DIGITS = 15
 _PLAIN_ID = re.compile(rb"\d{1,15}")
-_PLAIN_IDS = re.compile(rb"\d++(?:\n\d++)*+")
-_JOBS = re.compile(rb"\d[\d_]*+(?:\n\d[\d_]*+)*+")  # ids, none of them a step's
 _NUMBER = re.compile(rb"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)")
 _MEMORY = re.compile(rb"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)", re.IGNORECASE)
 _TRES = re.compile(rb"([^=,]+)=([^,]*)")
@@ -115,42 +121,6 @@ class SacctRows:
     def n_rows(self) -> int:
         """Number of allocations."""
         return len(self.line)
-
-
-class _Numbers(dict[bytes, float]):
-    """Numbers by their texts, each parsed once; it forgets all when there are too many."""
-
-    def __init__(self, parse: Callable[[bytes], float]) -> None:
-        super().__init__()
-        self._parse = parse
-
-    def __missing__(self, text: bytes) -> float:
-        if len(self) >= 100_000:
-            self.clear()
-        number = self[text] = self._parse(text)
-        return number
-
-    def of(self, texts: Sequence[bytes]) -> FloatColumn:
-        return np.fromiter(map(self.__getitem__, texts), np.float64, len(texts))
-
-
-class _Names(dict[bytes, int]):
-    """Numbers of texts, in order of their first appearance."""
-
-    def __missing__(self, text: bytes) -> int:
-        number = self[text] = len(self)
-        return number
-
-    def of(self, texts: Sequence[bytes]) -> IntColumn:
-        return np.fromiter(map(self.__getitem__, texts), np.int64, len(texts))
-
-    def sorted(self, column: IntColumn) -> tuple[IntColumn, tuple[str, ...]]:
-        """Return the column numbered by the sorted texts, with -1 for empty ones, and these."""
-        texts = {text: text.decode("utf-8", "replace").strip() for text in self}
-        names = tuple(sorted(set(texts.values()) - {""}))
-        place = {name: at for at, name in enumerate(names)} | {"": -1}
-        new = np.array([place[texts[text]] for text in self] or [-1], dtype=np.int32)
-        return new[column], names
 
 
 def rows_of_texts(
@@ -253,40 +223,39 @@ class _RowReader:
     n_lines: int = 0
     first_broken: TraceError | None = None
     parts: list[Part] = field(default_factory=list)
-    columns: list[Sequence[bytes]] = field(default_factory=list)
+    columns: list[TextColumn] = field(default_factory=list)
     numbers: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        self.names = {name: _Names() for name in NAMES}
-        self.ids = _Names()
-        self.caches: dict[str, _Numbers] = {
-            name: _Numbers(parse)
+        self.names = {name: TextCodes() for name in NAMES}
+        self.ids = TextCodes()
+        self.caches = {"elapsed": TextNumbers(duration_s, clock_durations_s)} | {
+            name: TextNumbers(parse)
             for name, parse in (
-                ("elapsed", duration_s), ("seconds", _whole), ("count", _whole),
-                ("limit", _known_limit_s),
+                ("seconds", _whole), ("count", _whole), ("limit", _known_limit_s),
                 ("limitraw", _limit_raw_s), ("state", _status), ("tasks", _pending_tasks),
                 ("cpu", lambda text: _tres(text, b"cpu")),
                 ("gpu", lambda text: _tres(text, b"gres/gpu")),
                 ("mem", lambda text: _tres(text, b"mem", bytes_=True)),
             )
         }  # fmt: skip
-        self.memory = _Names()
+        self.memory = TextCodes()
         self.amounts: list[tuple[float, bytes]] = []  # of the texts of the memory
 
     def read(self, number: int, block: bytes) -> None:
         """Parse a block of whole lines, of which the first has this number."""
         n = len(self.layout.names)
-        chars = np.frombuffer(block, dtype=np.uint8)
-        at = np.flatnonzero((chars == ord(SEPARATOR)) | (chars == ord("\n")))
-        ends = np.flatnonzero(chars[at] == ord("\n"))
-        n_fields = np.diff(ends, prepend=-1)
-        self.numbers = number + np.arange(len(ends))
-        self.n_lines += len(ends)
+        at, n_fields = _fields_of(block)
+        self.numbers = number + np.arange(len(n_fields))
+        self.n_lines += len(n_fields)
         if (n_fields != n).any():
             block = self._even(block.split(b"\n")[:-1], n_fields != n)
+            at, _ = _fields_of(block)
         if block:
-            texts = block[:-1].replace(b"\n", SEPARATOR).split(SEPARATOR)
-            self.columns = [texts[place::n] for place in range(n)]
+            padded = block + b"\n" * WORD_BYTES
+            starts = np.concatenate(([0], at[:-1] + 1)).reshape(-1, n)
+            ends = at.reshape(-1, n)
+            self.columns = [TextColumn(padded, starts[:, i], ends[:, i]) for i in range(n)]
             self._without_steps()
         if len(self.numbers):
             part = self._parsed()
@@ -323,20 +292,17 @@ class _RowReader:
     def _without_steps(self) -> None:
         """Leave out the rows of steps, of repeated headers, and those without a job id."""
         ids = self.columns[self.layout.at("jobid", "jobidraw") or 0]
-        if _JOBS.fullmatch(b"\n".join(ids)):
+        is_job = ids.first_bytes_in(b"0123456789") & ~ids.contain(b".")
+        if is_job.all():
             return
-        is_job = [job[:1].isdigit() and b"." not in job for job in ids]
-        if all(is_job):
-            return
-        for line, job, is_ok in zip(self.numbers.tolist(), ids, is_job, strict=True):
-            if is_ok:
-                continue
+        not_jobs = np.flatnonzero(~is_job)
+        for line, job in zip(self.numbers[not_jobs].tolist(), ids.of_rows(not_jobs), strict=True):
             if job[:1].isdigit():
                 self.n_steps += 1
             elif job.removeprefix(BOM).strip().lower() not in (b"jobid", b"jobidraw"):
                 self._leave_out(self._error(line, "jobid", job, "it begins with a number."))
-        self.columns = [list(compress(column, is_job)) for column in self.columns]
-        self.numbers = self.numbers[np.array(is_job, dtype=np.bool_)]
+        self.columns = [column.of_rows(is_job) for column in self.columns]
+        self.numbers = self.numbers[is_job]
 
     def rows(self) -> SacctRows:
         """Return all rows. Raises TraceError if too few can be read."""
@@ -364,7 +330,7 @@ class _RowReader:
             allocated=whole["allocated"], requested=whole["requested"],
             mem_bytes=joined["mem_bytes"], gpus=whole["gpus"], status=whole["status"],
             unplaced=joined["unplaced"], pending_tasks=whole["pending_tasks"],
-            names={name: texts.sorted(whole[name]) for name, texts in self.names.items()},
+            names={name: _by_name(whole[name], codes) for name, codes in self.names.items()},
             n_steps=self.n_steps, n_broken=self.n_broken, first_broken=self.first_broken,
         )  # fmt: skip
 
@@ -376,7 +342,7 @@ class _RowReader:
         self.n_broken += 1
         self.first_broken = self.first_broken or error
 
-    def _texts(self, *names: str) -> Sequence[bytes] | None:
+    def _texts(self, *names: str) -> TextColumn | None:
         at = self.layout.at(*names)
         return None if at is None else self.columns[at]
 
@@ -399,12 +365,12 @@ class _RowReader:
         }  # fmt: skip
         for name in MOMENTS:
             texts = self._texts(name)
-            moments = parse_moments([b""] * n if texts is None else texts)
+            moments = unknown_moments(n) if texts is None else parse_moments(texts)
             part |= {name: moments.seconds, f"{name} local": moments.is_local}
             part[f"{name} bad"] = moments.is_bad
-        for name, texts_of in self.names.items():
+        for name, codes in self.names.items():
             texts = self._texts(*(("account", "group") if name == "account" else (name,)))
-            part[name] = texts_of.of([b""] * n if texts is None else texts)
+            part[name] = np.full(n, codes.code(b"")) if texts is None else codes.of(texts)
 
         part["elapsed_s"] = self._first(("seconds", "elapsedraw"), ("elapsed", "elapsed"))
         part["limit_s"] = self._first(("limit", "timelimit"), ("limitraw", "timelimitraw"))
@@ -417,11 +383,9 @@ class _RowReader:
         part["status"] = none - 1 if states is None else caches["state"].of(states)
         ids = self._texts("jobid")
         part["unplaced"] = self._unplaced(part["elapsed_s"])
-        part["pending_tasks"] = (
-            none
-            if ids is None or b"[" not in b"".join(ids)
-            else caches["tasks"].of([text if b"[" in text else b"" for text in ids])
-        )
+        part["pending_tasks"] = none.copy()
+        if ids is not None and len(arrays := np.flatnonzero(ids.contain(b"["))):
+            part["pending_tasks"][arrays] = caches["tasks"].of(ids.of_rows(arrays))
         part["mem_bytes"] = self._first(("mem", "reqtres"), begin=self._requested_bytes(part))
         return part
 
@@ -440,7 +404,7 @@ class _RowReader:
                 column = self.caches[cache].of(texts)
             else:
                 rows = np.flatnonzero(missing)
-                column[rows] = self.caches[cache].of([texts[row] for row in rows.tolist()])
+                column[rows] = self.caches[cache].of(texts.of_rows(rows))
         return column
 
     def _unplaced(self, elapsed_s: FloatColumn) -> Rows:
@@ -451,18 +415,17 @@ class _RowReader:
         unplaced = np.zeros(len(elapsed_s), dtype=np.bool_)
         if texts is not None:
             rows = np.flatnonzero(~(elapsed_s > 0))
-            unplaced[rows] = [texts[row] == none for row in rows.tolist()]
+            unplaced[rows] = [text == none for text in texts.of_rows(rows)]
         return unplaced
 
     def _jobs(self) -> IntColumn:
-        texts = self._texts("jobidraw", "jobid") or []
-        if max(map(len, texts), default=0) <= _MOST_DIGITS and _PLAIN_IDS.fullmatch(
-            b"\n".join(texts)
-        ):
-            return np.fromiter(map(int, texts), np.int64, len(texts))
+        texts = self.columns[self.layout.at("jobidraw", "jobid") or 0]
+        whole = texts.whole_numbers()
+        if whole is not None:
+            return whole
         fallback = self._texts("jobid") or texts
         plain = [
-            int(text) if _PLAIN_ID.fullmatch(text) else -1 - self.ids[text or other]
+            int(text) if _PLAIN_ID.fullmatch(text) else -1 - self.ids.code(text or other)
             for text, other in zip(texts, fallback, strict=True)
         ]
         return np.array(plain, dtype=np.int64)
@@ -473,12 +436,30 @@ class _RowReader:
         if texts is None:
             return np.full(len(self.numbers), np.nan)
         place = self.memory.of(texts)
-        self.amounts += [_memory(text) for text in islice(self.memory, len(self.amounts), None)]
+        self.amounts += [
+            _memory(text) for text in islice(self.memory.texts, len(self.amounts), None)
+        ]
         amounts = np.array(self.amounts, dtype=[("bytes", "f8"), ("suffix", "S1")])[place]
         nodes = self._first(("count", "nnodes", "allocnodes"))
         cpus = np.maximum(part["requested"], 1)
         per_cpu, per_node = amounts["suffix"] == b"c", amounts["suffix"] == b"n"
         return amounts["bytes"] * np.where(per_cpu, cpus, np.where(per_node, nodes, 1.0))
+
+
+def _fields_of(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each field of a block of lines ends, and the number of fields of each line."""
+    chars = np.frombuffer(block, dtype=np.uint8)
+    at = np.flatnonzero((chars == ord(SEPARATOR)) | (chars == ord("\n")))
+    return at, np.diff(np.flatnonzero(chars[at] == ord("\n")), prepend=-1)
+
+
+def _by_name(column: IntColumn, codes: TextCodes) -> tuple[IntColumn, tuple[str, ...]]:
+    """Return the column numbered by the sorted texts, with -1 for empty ones, and these."""
+    texts = {text: text.decode("utf-8", "replace").strip() for text in codes.texts}
+    names = tuple(sorted(set(texts.values()) - {""}))
+    place = {name: at for at, name in enumerate(names)} | {"": -1}
+    new = np.array([place[texts[text]] for text in codes.texts] or [-1], dtype=np.int32)
+    return new[column], names
 
 
 def _joined(parts: list[Part]) -> Part:
