@@ -47,7 +47,11 @@ def test_rows_bytes_and_digits(texts: list[bytes]) -> None:
     texts_of = column(texts)
     assert list(texts_of) == texts
     assert [texts_of[row] for row in range(len(texts))] == texts
-    assert texts_of.contain(b".").tolist() == [b"." in text for text in texts]
+    short = [text for text in texts if len(text) < 20]
+    for some in (texts, short):
+        assert column(some).contain(b".").tolist() == [b"." in text for text in some]
+    padded = [text.ljust(24, b"\0") for text in short]
+    assert [row.tobytes() for row in column(short).chars(20)] == padded
     assert texts_of.first_bytes_in(b"019").tolist() == [
         text[:1] in (b"0", b"1", b"9") for text in texts
     ]
