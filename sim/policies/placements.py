@@ -1,8 +1,8 @@
 """Placement rules: the choice of a machine with room for an instance.
 
 Rules are first, best, worst and busiest fit, and random; rules for GPUs: packing, clustering, and
-fragmentation gradient descent; and rules by the shape of the request and of the free resources:
-angles and products of vectors. Most are made of a score.
+fragmentation gradient descent; rules by the shape of the request and of the free resources:
+angles and products of vectors; and the scores of kube-scheduler. Most are made of a score.
 
 The choice among machines that have room: by lowest score, or at random.
 """
@@ -327,6 +327,71 @@ BUSIEST_FIT = placement_by_score(
     idle_share,
 )
 
+BALANCE = AMOUNTS  # Position of the option after one weight for each resource
+MOST_SCORE = 100  # MaxNodeScore of kube-scheduler
+
+
+@kernel
+def _fit_score(fleet: Fleet, need: int, machine: int, is_most: bool) -> float:
+    """Return the score of kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation.
+
+    Of each resource with a limit the whole percentage that is requested (MostAllocated) or left
+    (LeastAllocated) once the instance is there; their weighted mean, rounded down; plus the option
+    `balance_weight` times (1 - |c - m| / 2) x 100, rounded down, with the requested shares c of
+    cores and m of memory. GPUs count for instances that request some, as extended resources do.
+
+    Source: kubernetes v1.32, pkg/scheduler/framework/plugins/noderesources, whose arithmetic is of
+    whole numbers; those up to 2**53 x 100 have room in 64 bits.
+    """
+    gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS
+    total, weights, cpu, mem, n_shares = 0.0, 0.0, 0.0, 0.0, 0
+    for r in range(AMOUNTS):
+        whole = gauges.capacity[at + r]
+        if whole > 0 and (r != GPU or fleet.demand[wants + r] > 0):
+            left = fleet.free[at + r] - fleet.demand[wants + r]
+            amount = whole - left if is_most else left
+            total += gauges.options[r] * (amount * MOST_SCORE // whole)
+            weights += gauges.options[r]
+            if r < 2:
+                share = float(whole - left) / float(whole)
+                cpu, mem = (share, mem) if r == 0 else (cpu, share)
+                n_shares += 1
+    score = math.floor(total / weights) if weights > 0.0 else 0
+    spread = abs(cpu - mem) / 2.0 if n_shares == 2 else 0.0
+    return score + gauges.options[BALANCE] * math.floor((1.0 - spread) * MOST_SCORE)
+
+
+@kernel
+def least_allocated(fleet: Fleet, need: int, machine: int) -> float:
+    """Return minus the score of a machine with the scoring strategy LeastAllocated."""
+    return -_fit_score(fleet, need, machine, False)
+
+
+@kernel
+def most_allocated(fleet: Fleet, need: int, machine: int) -> float:
+    """Return minus the score of a machine with the scoring strategy MostAllocated."""
+    return -_fit_score(fleet, need, machine, True)
+
+
+KUBE_WEIGHTS = (
+    *WEIGHTS,
+    PolicyOption(
+        "balance_weight", 1.0, "weight of NodeResourcesBalancedAllocation", 0.0, 100.0
+    ),
+)  # fmt: skip
+LEAST_ALLOCATED = placement_by_score(
+    "least_allocated",
+    "the machine with the most left, in shares of its own (kube-scheduler's LeastAllocated)",
+    least_allocated,
+    options=KUBE_WEIGHTS,
+)
+MOST_ALLOCATED = placement_by_score(
+    "most_allocated",
+    "the machine with the least left, in shares of its own (kube-scheduler's MostAllocated)",
+    most_allocated,
+    options=KUBE_WEIGHTS,
+)
+
 TIER = 2**40
 
 TYPICAL = PolicyOption(
@@ -637,7 +702,7 @@ SCENARIO_OPTIONS: tuple[PolicyOption, ...] = (
 
 PLACEMENTS: tuple[PlacementRule, ...] = (
     FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM, BUSIEST_FIT, COSINE, PERP_DISTANCE, TETRIS, DOT_PRODUCT,
-    GPU_PACKING, GPU_CLUSTERING, FGD,
+    GPU_PACKING, GPU_CLUSTERING, FGD, LEAST_ALLOCATED, MOST_ALLOCATED,
 )  # fmt: skip
 
 _others: dict[str, PlacementRule] = {}

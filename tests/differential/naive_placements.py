@@ -7,6 +7,8 @@ resources, so that who is equal in one is equal in the other.
 import math
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,7 @@ class Chooser:
     def __init__(self, scenario: Scenario, machines: list[Any], pods: list[Any]) -> None:
         self.rule, self.machines = scenario.placement, machines
         self.weights = [scenario.options.get(f"{name}_weight", 1.0) for name in NAMES]
+        self.balance = scenario.options.get("balance_weight", 1.0)
         self.lottery = Lottery(scenario.seed)
         limited = [[a if a < math.inf else 0.0 for a in capacity(m)] for m in machines]
         self.most = [max(column) for column in zip(*limited, strict=True)]
@@ -121,6 +124,25 @@ class Chooser:
             return math.sqrt(add([(x - mean) * (x - mean) for x in shares]))
 
         return off(1) - off(0)
+
+    def least_allocated(self, m: Any, pod: Any) -> float:
+        return -self.kube(m, pod, lambda used: 1 - used)
+
+    def most_allocated(self, m: Any, pod: Any) -> float:
+        return -self.kube(m, pod, lambda used: used)
+
+    def kube(self, m: Any, pod: Any, good: Callable[[Fraction], Fraction]) -> float:
+        """NodeResourcesFit and NodeResourcesBalancedAllocation, in fractions of whole numbers."""
+        used = {
+            r: 1 - Fraction(int(free(m)[r] - pod.asks[r]), int(capacity(m)[r]))
+            for r in counted(m)
+            if r != 3 or pod.asks[3] > 0
+        }
+        weights = [Fraction(self.weights[r]) for r in used]
+        percent = [math.floor(100 * good(share)) for share in used.values()]
+        fit = math.floor(sum(map(mul, weights, percent)) / sum(weights)) if sum(weights) else 0
+        apart = abs(float(used[0]) - float(used[1])) / 2 if {0, 1} <= set(used) else 0.0
+        return fit + self.balance * math.floor(100 * (1 - apart))
 
     def tetris(self, m: Any, pod: Any) -> float:
         d = [pod.asks[r] / capacity(m)[r] for r in counted(m)]

@@ -62,6 +62,28 @@ def busiest_fit(room: Room, _asked: Floats) -> Floats:
     return added(room.of_own(room.free)) / room.n_counted
 
 
+def least_allocated(room: Room, asked: Floats) -> Floats:
+    return -by_percent(room, asked, room.free - asked)
+
+
+def most_allocated(room: Room, asked: Floats) -> Floats:
+    return -by_percent(room, asked, room.whole - (room.free - asked))
+
+
+def by_percent(room: Room, asked: Floats, good: Floats) -> Floats:
+    """Percentages of kube-scheduler, all weights 1; GPUs count for those who ask for some."""
+    counts = room.counts & np.array([True, True, True, asked[3] > 0])
+    whole = np.where(counts, room.whole, 1.0)
+    percent = np.where(counts, np.floor_divide(good * 100, whole), 0.0)
+    n = counts.sum(axis=1)
+    fit = np.floor(added(percent) / np.maximum(n, 1))
+    used = np.where(counts, (room.whole - (room.free - asked)) / whole, 0.0)
+    both = counts[:, 0] & counts[:, 1]
+    apart = np.where(both, np.abs(used[:, 0] - used[:, 1]) / 2, 0.0)
+    balanced: Floats = fit + np.floor((1 - apart) * 100)
+    return balanced
+
+
 def cosine_similarity(room: Room, asked: Floats) -> Floats:
     d, f = room.of_own(asked), room.of_own(room.free)
     lengths = added(d * d) * added(f * f)
@@ -96,6 +118,7 @@ SCORES: dict[str, Callable[[Room, Floats], Floats]] = {
     "first_fit": all_alike, "best_fit": best_fit, "worst_fit": worst_fit,
     "busiest_fit": busiest_fit, "cosine_similarity": cosine_similarity,
     "perp_distance": perp_distance, "tetris": tetris, "dot_product": dot_product,
+    "least_allocated": least_allocated, "most_allocated": most_allocated,
     "gpu_packing": all_alike, "gpu_clustering": all_alike, "fgd": all_alike,
 }  # fmt: skip
 """The machine of the least score gets the instance, of equal ones the first."""

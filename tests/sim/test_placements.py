@@ -58,6 +58,8 @@ HOSTS = (
         ("best_fit", 1, "left of 16 cores and 8 GiB: a 6/16 + 7/8, b 2/16 + 7/8, c 14/16 + 3/8"),
         ("worst_fit", 0, "the same: a 1.25, b 1.0, c 1.25; a is the first"),
         ("busiest_fit", 0, "all are idle"),
+        ("least_allocated", 0, "left (75 + 87) / 2, b (50 + 87) / 2, as a; balance 93, 81, 93"),
+        ("most_allocated", 1, "used (25 + 12) / 2 = 18, 31, 18; and balance 93, 81, 93"),
         ("cosine_similarity", 0, "(1/4, 1/8) and (1/8, 1/4) are as near to (1, 1), a is first"),
         ("tetris", 1, "sums of shares: a 3/8, b 5/8, c 3/8"),
         ("dot_product", 1, "a 2/16 x 8/16 + 1/8 = 3/16, b 2/16 x 4/16 + 1/8 = 5/32, c 3/16"),
@@ -85,6 +87,24 @@ def test_the_busiest_gets_the_next() -> None:
     # The first fits c only, which is half busy then: 7/16 and 4/4 are free; b is 1/4 and 8/8.
     assert on(scenario(tasks, *HOSTS, placement="busiest_fit")) == [2, 2, 2]
     assert on(scenario(tasks, *HOSTS, placement="worst_fit")) == [2, 0, 0]
+
+
+def test_scores_of_kube_scheduler_are_whole_percent_of_a_node() -> None:
+    """A node of 10 cores and 100 GiB, and one of 20 and 100, each with a pod that asks for memory.
+
+    20 GiB are 20 %. With 1 core the pod leaves 90 or 95 % of the cores: (90 + 80) / 2 = 85 and
+    (95 + 80) / 2 = 87; apart by 10 and 15 %, balanced by 95 and 92 of 100. Together 180 and 179.
+    """
+    hosts = (MachineSpec("s", 10, mem_bytes=100 * GIB), MachineSpec("l", 20, mem_bytes=100 * GIB))
+    tasks = Tasks.from_arrays(job=[0], runtime_s=[9], mcpu=[1000], mem_bytes=[20 * GIB])
+    least = {"placement": "least_allocated"}
+    assert on(scenario(tasks, *hosts, **least)) == [0]
+    assert on(scenario(tasks, *hosts, **least, options={"balance_weight": 0})) == [1]
+    assert on(scenario(tasks, *hosts, placement="most_allocated", options={"mem_weight": 0})) == [0]
+    with_gpus = (MachineSpec("g", 10, gpus=4), MachineSpec("h", 10, gpus=8))
+    pods = Tasks.from_arrays(job=[0, 1], runtime_s=[9, 9], mcpu=[1000, 1000], mgpu=[2000, 0])
+    # 2 of 4 GPUs are left, or 6 of 8. Who asks for none: 90 % of the cores of g are left, 80 of h.
+    assert on(scenario(pods, *with_gpus, **least)) == [1, 0]
 
 
 def test_a_part_of_a_gpu_goes_where_the_rule_says() -> None:
