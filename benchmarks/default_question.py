@@ -30,7 +30,7 @@ LOGS = (
     "NASA-iPSC-1993-3.1-cln", "alea-hpc2n-subset", "CEA-Curie-2011-2.1-cln", "wagap-2013",
     "lublin_256",
 )  # fmt: skip
-QUESTIONS = tuple(preset.name for preset in presets() if preset.is_bounded)
+QUESTIONS = tuple(preset.name for preset in presets() if preset.is_bounded and not preset.split)
 MOST_JOBS = 50_000
 QUICK = ("alea-hpc2n-subset", "theta_2022")
 QUICK_JOBS = 4_000
@@ -51,7 +51,8 @@ def workload_of(path: Path, most: int) -> Workload:
 def outcomes(workload: Workload, preset: str = LOG_PRESET) -> dict[str, Any]:
     """Evaluate every configuration, and return what each rule chooses, as JSON."""
     size = max(workload.max_procs or 0, workload.widest_procs)
-    current = CurrentPolicies(backfill=preset_named(preset).backfill or "easy")
+    asked = preset_named(preset)
+    current = CurrentPolicies(backfill=asked.backfill or asked.usual_backfill)
     application = Scheduling(workload, procs=size, preset=preset, current_policies=current)
     space = application.space
     several = [space.values(one) for one in space.configurations()]

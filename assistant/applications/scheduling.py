@@ -158,7 +158,8 @@ class Scheduling:
 
     Args:
         procs: processors of the cluster; the number in the log if None.
-        current_policies: order and backfill of the baseline, if one partition has all ``procs``.
+        current_policies: order and backfill of the baseline, where one partition has all ``procs``;
+            None: as usual for the preset.
         levels: levels by parameter, instead of the computed ones and those of the preset: the three
             of the paper (if there is a split), ``procs``, ``order``, ``backfill``, ``overrun``,
             ``grace_s``, and every option of the policies that occur. All other parameters keep
@@ -190,7 +191,7 @@ class Scheduling:
 
     workload: Workload
     procs: int | None = None
-    current_policies: CurrentPolicies = field(default_factory=CurrentPolicies)
+    current_policies: CurrentPolicies | None = None
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     small_job_below_s: float = 3600.0
     small_job_wait_s: float = 3 * 3600.0
@@ -297,8 +298,8 @@ class Scheduling:
         self, kind: Kind, policy: str, more: Mapping[str, Level] = MappingProxyType({})
     ) -> None:
         names: dict[Kind, str] = {
-            "order": self.current_policies.order,
-            "backfill": self.current_policies.backfill,
+            "order": self._policies.order,
+            "backfill": self._policies.backfill,
         }
         names[kind] = policy
         owners = options_of({policy_kind: (name,) for policy_kind, name in names.items()})
@@ -329,8 +330,12 @@ class Scheduling:
         return preset_named(self.preset)
 
     @cached_property
+    def _policies(self) -> CurrentPolicies:
+        return self.current_policies or CurrentPolicies(backfill=self._preset.usual_backfill)
+
+    @cached_property
     def _filled(self) -> PresetLevels:
-        now = {"order": self.current_policies.order, "backfill": self.current_policies.backfill}
+        now = {"order": self._policies.order, "backfill": self._policies.backfill}
         options = options_of({kind: (now[kind],) for kind in KINDS})
         usual = {name: owned[0].option.usual for name, owned in options.items()}
         overrides = option_values(options, {n: v for n, v in self.options.items() if n in options})
@@ -340,8 +345,8 @@ class Scheduling:
     def _now(self) -> dict[str, Level]:
         return {
             "procs": self.cluster_procs,
-            "order": self.current_policies.order,
-            "backfill": self.current_policies.backfill,
+            "order": self._policies.order,
+            "backfill": self._policies.backfill,
             "overrun": self.overrun,
             "dependencies": self.dependencies,
             "grace_s": self.grace_s,
@@ -575,7 +580,7 @@ class Scheduling:
 
     @property
     def _today_in_words(self) -> str:
-        now = self.current_policies
+        now = self._policies
         text = f"one partition, order {now.order}, backfill {now.backfill}"
         grace = f", grace {format_duration(self.grace_s)}" if self.grace_s else ""
         return text + "".join(f", {name} {value}" for name, value in self.options.items()) + grace

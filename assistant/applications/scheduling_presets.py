@@ -46,6 +46,7 @@ class Preset:
         train_share: share of the jobs, the first ones, that a run simulates; the others check it.
         weights: parameters that count relative to each other. Their levels are for a largest
             current weight of `LARGEST_WEIGHT`, and grow with it.
+        usual_backfill: backfilling rule in use if nobody says otherwise.
         scheduler: scheduler that can be set up as every answer says, as in `Workload.scheduler`;
             None if no particular one. The first preset of a scheduler is what its logs are asked.
     """
@@ -60,6 +61,7 @@ class Preset:
     is_bounded: bool = False
     train_share: float = 1.0
     weights: tuple[str, ...] = ()
+    usual_backfill: str = "easy"
     scheduler: str | None = None
 
     @property
@@ -147,6 +149,24 @@ PRESETS: tuple[Preset, ...] = (
         is_bounded=True,
         train_share=0.5,
         scheduler=SLURM,
+    ),
+    Preset(
+        "kueue",
+        "the queueing strategy of a ClusterQueue of Kueue, and a priority class for short requests",
+        {"backfill": ("none", "greedy"), LANE_MAX_REQUESTED: _LANE_TIMES_S},
+        lane=True,
+        is_bounded=True,
+        train_share=0.5,
+        usual_backfill="greedy",
+    ),
+    Preset(
+        "kueue_quotas",
+        "the queueing strategy of Kueue, and a ClusterQueue with a quota of its own for small jobs",
+        {"backfill": ("none", "greedy")},
+        split=True,
+        is_bounded=True,
+        train_share=0.5,
+        usual_backfill="greedy",
     ),
 )
 

@@ -414,7 +414,7 @@ OPTIONS: Mapping[str, SettingOption] = {
         "application.preset",
         words=f"Parameters to vary: {', '.join(preset.name for preset in presets())}"
         f"  [default: for a log {LOG_PRESET}, if Slurm's {presets_for(SLURM)[0].name}; else "
-        f"{DEFAULT_PRESET}]; or copper: the paper's loop.",
+        f"{DEFAULT_PRESET}]; kube_scheduler for a sweep of placement; or copper: the paper's loop.",
         merge=_set_preset,
     ),
     "levels": SettingOption(

@@ -26,7 +26,7 @@ from assistant.applications.scheduling_futures import (
     future_scheduling,
 )
 from assistant.applications.scheduling_parameters import POWER_CAP
-from assistant.applications.scheduling_presets import DEFAULT_PRESET
+from assistant.applications.scheduling_presets import DEFAULT_PRESET, preset_named
 from assistant.config.fields import (
     BoundedNumber,
     DurationS,
@@ -160,6 +160,9 @@ class PlacementSettings(StrictModel):
     """Settings ``[application]`` of kind ``placement``: simulated workloads placed on machines."""
 
     kind: Literal["placement"] = setting("What a run executes.")
+    preset: Literal["kube_scheduler"] | None = setting(
+        "The question, which opens parameters.", None, usual="every policy"
+    )
     trace: str | None = setting("File of the workload.", None)
     first: Annotated[int, RUNS] | None = setting("Use only the first jobs of the trace.", None)
     model: str | None = setting("File of a model that draws the workload.", None)
@@ -234,6 +237,7 @@ class PlacementSettings(StrictModel):
             beyond_at_most=self.beyond_at_most,
             wait_at_most_s=self.wait_at_most,
             seed=self.seed,
+            preset=self.preset,
         )
 
     def _workloads(self) -> tuple[Workload, ...]:
@@ -273,6 +277,12 @@ class BaselineSettings(StrictModel):
 
     order: str = setting("Current queue order.", "fcfs", title="Order of waiting jobs")
     backfill: str = setting("Current backfilling rule.", "easy", title="Backfill")
+
+    def build(self, preset: str) -> CurrentPolicies:
+        """Return the current policies; what is not set is as usual for a preset."""
+        unset = "backfill" not in self.model_fields_set
+        backfill = preset_named(preset).usual_backfill if unset else self.backfill
+        return CurrentPolicies(self.order, backfill)
 
 
 class FuturesSettings(StrictModel):
@@ -469,7 +479,7 @@ class SchedulingSettings(StrictModel):
         """Build the scheduling application, or raise AssistantError or SimError."""
         arguments: dict[str, Any] = {
             "procs": self.procs,
-            "current_policies": CurrentPolicies(self.baseline.order, self.baseline.backfill),
+            "current_policies": self.baseline.build(self.preset),
             "levels": {name: tuple(levels) for name, levels in self.levels.items()},
             "small_job_below_s": self.small_job_below,
             "small_job_wait_s": self.small_job_wait,

@@ -1,16 +1,13 @@
 """The lines of ``slurm.conf`` that set up a configuration of a scheduling sweep on a real Slurm.
 
-Only what differs from the current configuration is written, with the effect that the simulation
-expects and the names of what it does not model. A configuration that Slurm cannot express is
-refused: an approximation of it was not measured. Settings are those of slurm.conf(5), Slurm 22.05.
+Settings are those of slurm.conf(5), Slurm 22.05.
 """
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
-from assistant.applications.scheduling import RECORDED_WAITS, Scheduling
+from assistant.applications.scheduling import Scheduling
 from assistant.applications.scheduling_parameters import (
     SMALL_MAX_PROCS,
     SMALL_MAX_REQUESTED,
@@ -21,10 +18,7 @@ from assistant.applications.scheduling_parameters import (
 from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Application
-from assistant.core.run import ConfigurationSummary
-from assistant.presentation.text.comparison import compare
-from assistant.presentation.text.later_jobs import check_on_later_jobs
-from assistant.presentation.text.number_format import quantity
+from assistant.simtools.changed_settings import ChangedSettings, SettingsSection
 from sim.api import known_options
 from strategies import Level
 
@@ -53,17 +47,6 @@ _WEIGHTS: Mapping[str, str] = {
 LANE_TIER = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ConfSection:
-    """Lines of ``slurm.conf`` that belong together, and sentences on them."""
-
-    notes: tuple[str, ...]
-    lines: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join((*map(_comment, self.notes), *self.lines))
-
-
 def slurm_conf(application: Application, experiment: Experiment, run_id: int | None = None) -> str:
     """Return a commented snippet of ``slurm.conf`` for a configuration of a scheduling sweep.
 
@@ -83,73 +66,13 @@ def slurm_conf(application: Application, experiment: Experiment, run_id: int | N
             f"experiment '{name}' tunes '{application.name}', which slurm.conf does not configure; "
             "--slurm-conf needs a sweep of the application scheduling"
         )
-    summary, current = _chosen(experiment, run_id), _current(experiment)
-    values = experiment.space.values(summary.configuration)
-    before = experiment.space.values(current.configuration)
-    if values == before:
-        raise SettingsError(
-            f"the {'best' if run_id is None else 'named'} configuration of '{name}' is the current "
-            "one: there is no line of slurm.conf to change"
-        )
-    reason = _not_in_slurm(application, values, before)
-    if reason:
-        raise SettingsError(f"run {summary.run.id} {reason}{_instead(application, experiment)}")
-    effect = _expected(experiment, summary, current)
-    sections = tuple(_sections(application, values, before))
-    title = f"Copperline: run {summary.run.id} of {name}, as lines of slurm.conf."
-    parts = (
-        ConfSection((title, "Copy it to a test cluster first; scontrol reconfigure reads it.")),
-        ConfSection(("Expected effect, simulated:", *effect)),
-        *sections,
-        ConfSection(("Not modelled, so not in the expected effect:", *_not_modelled(application))),
-    )
-    return "\n\n".join(map(str, parts)) + "\n"
-
-
-def _chosen(experiment: Experiment, run_id: int | None) -> ConfigurationSummary:
-    run = experiment.best if run_id is None else experiment.run(run_id)
-    summary = None if run is None else experiment.summary(run)
-    if summary is None:
-        which = "no run has" if run_id is None else f"run {run_id} has not"
-        raise SettingsError(f"{which} completed, so there is no result to write lines for")
-    if run_id is None and not summary.outcome.feasible:
-        raise SettingsError(
-            "no tried configuration meets every constraint; to write one all the same, name its "
-            f"run, such as --run {summary.run.id}"
-        )
-    return summary
-
-
-def _current(experiment: Experiment) -> ConfigurationSummary:
-    baseline = experiment.baseline
-    summary = None if baseline is None else experiment.summary(baseline)
-    if summary is None:
-        raise SettingsError(
-            "the current configuration has no result, so the changed lines are unknown; run it "
-            "first (copperline resume)"
-        )
-    return summary
-
-
-def _instead(application: Scheduling, experiment: Experiment) -> str:
-    """Return the best tried configuration that Slurm can express, as the end of a refusal."""
-    current = _current(experiment)
-    before = experiment.space.values(current.configuration)
-    able = [
-        summary
-        for summary in experiment.summaries.values()
-        if summary.outcome.feasible
-        and summary.rank > current.rank
-        and not _not_in_slurm(application, experiment.space.values(summary.configuration), before)
-    ]
-    if not able:
-        return "; no tried configuration that Slurm can express is better than the current one"
-    best = max(able, key=lambda summary: summary.rank)
-    objective = experiment.opened.objective
-    value = f"{objective.wrapper} = {quantity(best.outcome.value, objective.unit)}"
-    return (
-        f"; the best tried configuration that Slurm can express is run {best.run.id} ({value}): "
-        f"add --run {best.run.id}"
+    changed = ChangedSettings.of("Slurm", "line of slurm.conf", experiment, run_id)
+    changed.check(partial(_not_in_slurm, application))
+    return changed.snippet(
+        "lines of slurm.conf",
+        "Copy it to a test cluster first; scontrol reconfigure reads it.",
+        _sections(application, changed.values, changed.before),
+        _not_modelled(application),
     )
 
 
@@ -184,24 +107,9 @@ def _not_in_slurm(
     return ""
 
 
-def _expected(
-    experiment: Experiment, summary: ConfigurationSummary, current: ConfigurationSummary
-) -> tuple[str, ...]:
-    found = compare(
-        experiment.opened.objective, summary.outcome, current.outcome, f"run {summary.run.id}"
-    )
-    facts = experiment.opened.facts
-    objective = experiment.opened.objective
-    return (
-        f"{objective.wrapper}: {found.text}.",
-        *check_on_later_jobs(experiment, summary),
-        *(f"{fact.label}: {fact.text}" for fact in facts if fact.label == RECORDED_WAITS),
-    )
-
-
 def _sections(
     application: Scheduling, values: Mapping[str, Level], before: Mapping[str, Level]
-) -> Iterator[ConfSection]:
+) -> Iterator[SettingsSection]:
     new = application.variation.run_settings(values)
     old = application.variation.run_settings(before)
     if (new.order, _of(new, "order")) != (old.order, _of(old, "order")):
@@ -227,11 +135,11 @@ def _of(policies: RunPolicies, kind: Kind) -> dict[str, float]:
     }
 
 
-def _first_come(_: RunPolicies) -> ConfSection:
-    return ConfSection(("Order: first come, first served.",), ("PriorityType=priority/basic",))
+def _first_come(_: RunPolicies) -> SettingsSection:
+    return SettingsSection(("Order: first come, first served.",), ("PriorityType=priority/basic",))
 
 
-def _multifactor(new: RunPolicies) -> ConfSection:
+def _multifactor(new: RunPolicies) -> SettingsSection:
     options = _of(new, "order")
     lines = ["PriorityType=priority/multifactor"]
     lines += [f"{setting}={round(options[name])}" for name, setting in _WEIGHTS.items()]
@@ -244,22 +152,22 @@ def _multifactor(new: RunPolicies) -> ConfSection:
         notes.append(
             "Fair share needs slurmdbd; simulated was the usage of users, no account tree."
         )
-    return ConfSection(tuple(notes), tuple(lines))
+    return SettingsSection(tuple(notes), tuple(lines))
 
 
-_ORDERS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
+_ORDERS: Mapping[str, Callable[[RunPolicies], SettingsSection]] = {
     "fcfs": _first_come,
     "multifactor": _multifactor,
 }
 """The orders that Slurm has, with the function that writes their lines."""
 
 
-def _builtin(_: RunPolicies) -> ConfSection:
+def _builtin(_: RunPolicies) -> SettingsSection:
     note = "No backfilling: a job that waits blocks those behind it."
-    return ConfSection((note,), ("SchedulerType=sched/builtin",))
+    return SettingsSection((note,), ("SchedulerType=sched/builtin",))
 
 
-def _reserving(n_jobs: int) -> ConfSection:
+def _reserving(n_jobs: int) -> SettingsSection:
     return _planned(
         {"bf_job_part_count_reserve": n_jobs},
         "Simulated was a plan at every event, for all waiting jobs. Slurm plans every "
@@ -267,7 +175,7 @@ def _reserving(n_jobs: int) -> ConfSection:
     )
 
 
-def _slurm_backfill(new: RunPolicies) -> ConfSection:
+def _slurm_backfill(new: RunPolicies) -> SettingsSection:
     options = _of(new, "backfill")
     return _planned(
         {
@@ -281,14 +189,14 @@ def _slurm_backfill(new: RunPolicies) -> ConfSection:
     )
 
 
-def _planned(parameters: Mapping[str, int], note: str) -> ConfSection:
+def _planned(parameters: Mapping[str, int], note: str) -> SettingsSection:
     merge = "Backfilling. Merge SchedulerParameters with yours: Slurm reads the last such line."
     text = ",".join(f"{name}={value}" for name, value in parameters.items())
     lines = ("SchedulerType=sched/backfill", f"SchedulerParameters={text}")
-    return ConfSection((merge, note), lines)
+    return SettingsSection((merge, note), lines)
 
 
-_BACKFILLS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
+_BACKFILLS: Mapping[str, Callable[[RunPolicies], SettingsSection]] = {
     "none": _builtin,
     "easy": lambda _: _reserving(1),
     "depth": lambda new: _reserving(round(_of(new, "backfill")["depth"])),
@@ -298,18 +206,20 @@ _BACKFILLS: Mapping[str, Callable[[RunPolicies], ConfSection]] = {
 """The rules that Slurm has, with the function that writes their lines; 0 reserved jobs are all."""
 
 
-def _overrun(new: RunPolicies) -> ConfSection:
+def _overrun(new: RunPolicies) -> SettingsSection:
     if new.overrun == "kill":
         limit = str(math.ceil(new.grace_s / 60))
-        return ConfSection(
+        return SettingsSection(
             ("A job that exceeds its request is ended.",), (f"OverTimeLimit={limit}",)
         )
-    return ConfSection(("A job that exceeds its request runs on.",), ("OverTimeLimit=UNLIMITED",))
+    return SettingsSection(
+        ("A job that exceeds its request runs on.",), ("OverTimeLimit=UNLIMITED",)
+    )
 
 
-def _lane(application: Scheduling, new: RunPolicies) -> ConfSection:
+def _lane(application: Scheduling, new: RunPolicies) -> SettingsSection:
     if not new.lane_max_requested_s:
-        return ConfSection(("No lane for short requests: remove its partition.",))
+        return SettingsSection(("No lane for short requests: remove its partition.",))
     line = (
         f"PartitionName=express Nodes=ALL MaxTime={slurm_time(new.lane_max_requested_s)} "
         f"PriorityTier={LANE_TIER} State=UP"
@@ -336,13 +246,15 @@ def _lane(application: Scheduling, new: RunPolicies) -> ConfSection:
                 f"them by a QoS of the partition (sacctmgr add qos express set "
                 f"MaxTRESPerJob=cpu={new.lane_max_procs}; then QOS=express on the line)."
             )
-    return ConfSection(tuple(notes), (line,))
+    return SettingsSection(tuple(notes), (line,))
 
 
-def _small_partition(application: Scheduling, values: Mapping[str, Level]) -> ConfSection:
+def _small_partition(application: Scheduling, values: Mapping[str, Level]) -> SettingsSection:
     procs = int(values[SMALL_PROCS])
     if not procs:
-        return ConfSection(("No partition for small jobs: give its nodes back to the main one.",))
+        return SettingsSection(
+            ("No partition for small jobs: give its nodes back to the main one.",)
+        )
     widest = min(int(values[SMALL_MAX_PROCS]), procs)
     size = application.machine_procs
     nodes = f"{procs:,} processors" if size is None else f"{procs // size:,} nodes"
@@ -352,7 +264,7 @@ def _small_partition(application: Scheduling, values: Mapping[str, Level]) -> Co
     )
     if size is not None:
         line += f" MaxNodes={max(1, widest // size)}"
-    return ConfSection(
+    return SettingsSection(
         (
             (
                 f"A partition for small jobs: {nodes} that leave the main partition; write their "
@@ -393,7 +305,3 @@ def _not_modelled(application: Scheduling) -> Sequence[str]:
         ),
         "Users who change their requests or their partition because of the new rules.",
     )
-
-
-def _comment(text: str) -> str:
-    return "\n".join(f"# {line}" for line in textwrap.wrap(text, 94, break_on_hyphens=False))

@@ -340,7 +340,7 @@ def _fit_score(fleet: Fleet, need: int, machine: int, is_most: bool) -> float:
     `balance_weight` times (1 - |c - m| / 2) x 100, rounded down, with the requested shares c of
     cores and m of memory. GPUs count for instances that request some, as extended resources do.
 
-    Source: kubernetes v1.32, pkg/scheduler/framework/plugins/noderesources, whose arithmetic is of
+    Source: kubernetes, pkg/scheduler/framework/plugins/noderesources, whose arithmetic is of
     whole numbers; those up to 2**53 x 100 have room in 64 bits.
     """
     gauges, at, wants = fleet.gauges, machine * AMOUNTS, need * AMOUNTS

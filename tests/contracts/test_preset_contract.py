@@ -46,7 +46,7 @@ def test_it_builds_and_today_is_in_its_space(preset: Preset) -> None:
     assert application.has_split == preset.split
     assert pickle.loads(pickle.dumps(application)).space.lineage == space.lineage
     baseline = application.scenario(application.baseline)
-    assert (baseline.order, baseline.backfill) == ("fcfs", "easy")
+    assert (baseline.order, baseline.backfill) == ("fcfs", preset.usual_backfill)
     assert len(baseline.cluster.partitions) == 1
 
 
@@ -72,7 +72,7 @@ def test_no_two_allowed_configurations_are_the_same_scenario(preset: Preset) -> 
         key: object = tuple(values.items())
         if preset.split:
             widest = min(values["small_procs"], values["small_max_procs"])
-            key = (values["small_procs"], values["small_max_requested_s"], widest)
+            key = tuple({**values, "small_max_procs": widest}.values())
         assert seen.setdefault(application.scenario(values).digest, key) == key
 
 
@@ -81,7 +81,9 @@ def test_own_levels_overrule_it_and_no_levels_close_a_parameter(preset: Preset) 
     more = {"order": ("fcfs", "sjf"), "backfill": ()}
     if any(levels != "every" for levels in preset.levels.values()):
         # What it opens are options: they need a run that knows them.
-        rules = ("easy", "slurm") if preset.allocation == "whole_nodes" else ("easy", "none")
+        rules = (
+            ("easy", "slurm") if preset.allocation == "whole_nodes" else ("none", "easy", "greedy")
+        )
         more = {"backfill": rules, "order": ("fcfs", "multifactor", "sjf")}
     own = Scheduling(JOBS, preset=preset.name, levels=more)
     for name, levels in more.items():

@@ -71,8 +71,8 @@ def most_allocated(room: Room, asked: Floats) -> Floats:
 
 
 def by_percent(room: Room, asked: Floats, good: Floats) -> Floats:
-    """Percentages of kube-scheduler, all weights 1; GPUs count for those who ask for some."""
-    counts = room.counts & np.array([True, True, True, asked[3] > 0])
+    """Percentages of kube-scheduler, all weights 1."""
+    counts = room.counts
     whole = np.where(counts, room.whole, 1.0)
     percent = np.where(counts, np.floor_divide(good * 100, whole), 0.0)
     n = counts.sum(axis=1)

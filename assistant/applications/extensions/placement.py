@@ -194,6 +194,48 @@ MEASURES = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class FleetPreset:
+    """A named question about a fleet: levels that are opened, and what is current.
+
+    Attributes:
+        levels: levels by parameter, below those of the user; empty levels close a parameter.
+        current: current values of parameters that differ from the usual ones.
+        options: options of placement in every run.
+    """
+
+    name: str
+    summary: str
+    levels: Mapping[str, tuple[Level, ...]]
+    current: Mapping[str, Level]
+    options: Mapping[str, float]
+
+
+PRESETS: tuple[FleetPreset, ...] = (
+    FleetPreset(
+        "kube_scheduler",
+        "the scoring strategy of kube-scheduler, and the weights of its resources",
+        {
+            "placement": ("least_allocated", "most_allocated"),
+            "balance_weight": (0.0, 1.0, 5.0),
+            "mem_weight": (1.0, 5.0),
+            "gpu_weight": (0.0, 1.0, 5.0),
+            **dict.fromkeys(("order", "backfill", "cpu_overcommit", "gpu_sharing"), ()),
+        },
+        {"placement": "least_allocated"},
+        {"gpu_weight": 0.0, "disk_weight": 0.0},
+    ),
+)
+
+
+def fleet_preset_named(name: str) -> FleetPreset:
+    """Return a preset by name. Raises ApplicationError if there is none."""
+    by_name = {preset.name: preset for preset in PRESETS}
+    if name not in by_name:
+        raise ApplicationError(f"placement has no preset '{name}'{hint(name, by_name)}")
+    return by_name[name]
+
+
 @dataclass(frozen=True)
 class FleetPlacement(BatchApplication):
     """A fleet of machines whose cost, including waiting, is minimised over several workloads.
@@ -212,6 +254,8 @@ class FleetPlacement(BatchApplication):
             first instance.
         beyond_at_most: largest share of the held processors that exceeds the real ones.
         wait_at_most_s: bound on the 95 % quantile of the wait; None for no bound.
+        preset: name of one of `PRESETS`, below the levels, current values and options; None opens
+            every policy.
 
     Raises:
         ApplicationError: an impossible name or level, or a current value that is not a level.
@@ -228,6 +272,7 @@ class FleetPlacement(BatchApplication):
     beyond_at_most: float = 0.05
     wait_at_most_s: float | None = None
     seed: int = 0
+    preset: str | None = None
 
     name = "placement"
     at_once = 1
@@ -237,6 +282,8 @@ class FleetPlacement(BatchApplication):
     def __post_init__(self) -> None:
         object.__setattr__(self, "workloads", tuple(map(with_tasks, self.workloads)))
         object.__setattr__(self, "options", {"all_or_nothing": 1.0, **self.options})
+        if self.preset is not None:
+            self._ask(fleet_preset_named(self.preset))
         self._check()
         self.space.from_values(self.baseline)
         check_policies(self.scenario(self.baseline))
@@ -277,6 +324,14 @@ class FleetPlacement(BatchApplication):
                 raise ApplicationError(
                     f"cpu_overcommit has the level {level!r}; allowed are numbers from 1 to 100"
                 )
+
+    def _ask(self, preset: FleetPreset) -> None:
+        has_gpus = any(kind.spec.gpus for kind in self.kinds)
+        levels = {n: several for n, several in preset.levels.items() if has_gpus or "gpu" not in n}
+        for name, asked in (
+            ("levels", levels), ("current", preset.current), ("options", preset.options),
+        ):  # fmt: skip
+            object.__setattr__(self, name, {**asked, **getattr(self, name)})
 
     def _check_learned(self) -> None:
         for name in self.learned:

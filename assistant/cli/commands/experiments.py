@@ -193,6 +193,14 @@ def report(
             help="Print the changed lines of slurm.conf instead, or write them to --out.",
         ),
     ] = False,
+    kubernetes: Annotated[
+        bool,
+        typer.Option(
+            "--kubernetes",
+            help="Print the changed objects of Kueue, or the configuration of kube-scheduler for a "
+            "sweep of placement, as YAML instead, or write them to --out.",
+        ),
+    ] = False,
     as_summary: Annotated[
         bool,
         typer.Option(
@@ -204,7 +212,8 @@ def report(
     run: Annotated[
         int | None,
         typer.Option(
-            help="Run whose configuration --slurm-conf writes; the best one if none is named.",
+            help="Run whose configuration --slurm-conf or --kubernetes writes; the best one if "
+            "none is named.",
             show_default=False,
         ),
     ] = None,
@@ -231,27 +240,33 @@ def report(
 ) -> int:
     """Write the report of an experiment, or compare several."""
     address = optuna or mlflow
+    texts = {"--slurm-conf": slurm_conf, "--kubernetes": kubernetes, "--summary": as_summary}
+    chosen = [option for option, is_given in texts.items() if is_given]
     if address is not None:
         names = experiment or ["latest"]
-        if (optuna and mlflow) or out or slurm_conf or as_summary or run or len(names) > 1:
+        if (optuna and mlflow) or out or chosen or run or len(names) > 1:
             raise SettingsError(
                 "--optuna and --mlflow write one experiment and no report; give one of them, and "
                 "no other option of the report"
             )
         return _export(names[0], address, "Optuna" if optuna else "MLflow", store, as_json)
-    if run is not None and not slurm_conf:
-        raise SettingsError("--run names the configuration of --slurm-conf; add --slurm-conf")
-    if slurm_conf and as_summary:
-        raise SettingsError("--slurm-conf and --summary print different texts; give one of them")
+    if run is not None and not (slurm_conf or kubernetes):
+        raise SettingsError(
+            "--run names the configuration of --slurm-conf or --kubernetes; add one of them"
+        )
+    if len(chosen) > 1:
+        raise SettingsError(f"{' and '.join(chosen)} print different texts; give one of them")
     if experiment is not None and len(experiment) > 1:
-        if slurm_conf or as_summary:
-            option = "--slurm-conf" if slurm_conf else "--summary"
-            raise SettingsError(f"{option} is of one experiment; name only one")
+        if chosen:
+            raise SettingsError(f"{chosen[0]} is of one experiment; name only one")
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)
     if slurm_conf:
         text = _slurm_conf(session.experiment, run)
         return _print_text("conf", "Lines of slurm.conf", text, session.experiment, out, as_json)
+    if kubernetes:
+        text = _kubernetes(session.experiment, run)
+        return _print_text("objects", "Objects", text, session.experiment, out, as_json)
     if as_summary:
         state = stored_state(session, store)
         text = render_summary(collect(session.experiment, session.events(), state=state))
@@ -360,6 +375,13 @@ def _slurm_conf(experiment: Experiment, run: int | None) -> str:
     from assistant.simtools.slurm_conf import slurm_conf
 
     return slurm_conf(rebuild(experiment.opened), experiment, run)
+
+
+def _kubernetes(experiment: Experiment, run: int | None) -> str:
+    """Return the changed objects of Kubernetes."""
+    from assistant.simtools.kubernetes import kubernetes_objects
+
+    return kubernetes_objects(rebuild(experiment.opened), experiment, run)
 
 
 def _print_text(

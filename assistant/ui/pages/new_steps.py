@@ -14,7 +14,7 @@ import streamlit as st
 from assistant.applications import generators, policy_names
 from assistant.applications.measures import WALL
 from assistant.applications.scheduling_parameters import OptionalParameter, optional_parameters
-from assistant.applications.scheduling_presets import presets
+from assistant.applications.scheduling_presets import preset_named, presets
 from assistant.config.sweep_file import check_settings, toml_text
 from assistant.core.objective import Objective
 from assistant.core.ports import SystemClock
@@ -127,7 +127,11 @@ def _preset_fields(form: Form) -> Form:
     if changed == form:
         return form
     new_fields.leave("new-level-")
-    return replace(changed, cluster=replace(changed.cluster, levels=None))
+    cluster = replace(changed.cluster, levels=None)
+    if cluster.backfill == preset_named(form.cluster.preset).usual_backfill:
+        new_fields.leave("new-backfill")
+        cluster = replace(cluster, backfill=preset_named(cluster.preset).usual_backfill)
+    return replace(changed, cluster=cluster)
 
 
 def _level_fields(form: Form, usual: ParameterSpace) -> Form:
