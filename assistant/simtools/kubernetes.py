@@ -106,34 +106,22 @@ def _queue_sections(
     small = int(values.get(SMALL_PROCS, 0))
     is_split = any(values.get(name) != before.get(name) for name in COMPUTED)
     if is_split or values.get("backfill") != before.get("backfill"):
-        yield SettingsSection(
-            (
-                (
-                    f"Cluster queue of {'the other' if small else 'all'} jobs. Merge it with yours: "
-                    ""
-                    "names, flavors, and the quotas of other resources. Where queueingStrategy "
-                    "cannot "
-                    "be changed, create another ClusterQueue and move the LocalQueues."
-                ),
-            ),
-            _cluster_queue("main", new.procs - small, new),
+        note = (
+            f"Cluster queue of {'the other' if small else 'all'} jobs. Merge it with yours: names, "
+            "flavors, and the quotas of other resources. Where queueingStrategy cannot be changed, "
+            "create another ClusterQueue and move the LocalQueues."
         )
+        yield SettingsSection((note,), _cluster_queue("main", new.procs - small, new))
     if is_split and small:
         widest = min(int(values[SMALL_MAX_PROCS]), small)
         longest = format_duration(float(values[SMALL_MAX_REQUESTED]))
-        yield SettingsSection(
-            (
-                (
-                    f"Cluster queue of small jobs: they request at most {longest} and {widest:,} "
-                    "CPUs. "
-                    "Neither queue has a cohort, so neither borrows: simulated were fixed quotas. "
-                    "Kueue routes no jobs: give each namespace a LocalQueue of it, and set the label "
-                    ""
-                    "kueue.x-k8s.io/queue-name of small jobs."
-                ),
-            ),
-            _cluster_queue("small", small, new),
+        note = (
+            f"Cluster queue of small jobs: they request at most {longest} and {widest:,} CPUs. "
+            "Neither queue has a cohort, so neither borrows: simulated were fixed quotas. Kueue "
+            "routes no jobs: give each namespace a LocalQueue of it, and set the label "
+            "kueue.x-k8s.io/queue-name of small jobs."
         )
+        yield SettingsSection((note,), _cluster_queue("small", small, new))
     elif is_split:
         yield SettingsSection(("No cluster queue for small jobs: delete it.",))
     if any(values.get(name) != before.get(name) for name in LANE):
@@ -163,18 +151,17 @@ def _priority_section(new: RunPolicies) -> SettingsSection:
     if not new.lane_max_requested_s:
         return SettingsSection(("No priority for short requests: delete its class.",))
     longest = format_duration(new.lane_max_requested_s)
+    who = (
+        f"Jobs that request at most {longest} and {new.lane_max_procs:,} CPUs go first, and evict "
+        "none. The value of the class must be above that of all others."
+    )
+    labels = (
+        "Kueue gives no priority by itself: let users or an admission policy set the label "
+        "kueue.x-k8s.io/priority-class: express, and kueue.x-k8s.io/max-exec-time-seconds, which "
+        "ends a job that exceeds it."
+    )
     return SettingsSection(
-        (
-            (
-                f"Jobs that request at most {longest} and {new.lane_max_procs:,} CPUs "
-                "go first, and evict none. Its value must be above that of all other classes."
-            ),
-            (
-                "Kueue gives no priority by itself: let users or an admission policy set the label "
-                "kueue.x-k8s.io/priority-class: express, and kueue.x-k8s.io/max-exec-time-seconds, "
-                "which ends a job that exceeds it."
-            ),
-        ),
+        (who, labels),
         (
             _KUEUE,
             "kind: WorkloadPriorityClass",
@@ -189,15 +176,13 @@ def _priority_section(new: RunPolicies) -> SettingsSection:
 _NOT_IN_QUEUES: Sequence[str] = (
     "Cohorts: borrowing (borrowingLimit), lending (lendingLimit), and quotas by account.",
     (
-        "Preemption (withinClusterQueue, reclaimWithinCohort, borrowWithinCohort), and "
-        "jobs that are "
-        "evicted and queued again."
+        "Preemption (withinClusterQueue, reclaimWithinCohort, borrowWithinCohort), and jobs that "
+        "are evicted and queued again."
     ),
     "Fair sharing (fairSharing.weight, AdmissionFairSharing).",
     (
-        "Several flavors, topologies, admission checks, partial admission, elastic jobs, "
-        "and quotas of "
-        "memory or GPUs."
+        "Several flavors, topologies, admission checks, partial admission, elastic jobs, and "
+        "quotas of memory or GPUs."
     ),
     (
         "Nodes: a job takes any CPUs that are free, so no pod waits for a node once its job is "
@@ -248,8 +233,7 @@ def _scheduler_section(application: FleetPlacement, values: Values) -> SettingsS
         (
             (
                 "Scores of nodes. Merge it with your profile: other plugins keep their weights, "
-                "and "
-                "a plugin that scores beside these two changes the choice."
+                "and a plugin that scores beside these two changes the choice."
             ),
         ),
         (
