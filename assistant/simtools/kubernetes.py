@@ -24,6 +24,9 @@ from assistant.core.ports import Application
 from assistant.simtools.changed_settings import ChangedSettings, SettingsSection, Values
 from sim.api import format_duration
 
+ORDERS = ("fcfs",)
+"""Orders within a priority of Kueue."""
+
 STRATEGIES: Mapping[str, str] = {"none": "StrictFIFO", "greedy": "BestEffortFIFO"}
 """Queueing strategies of a ClusterQueue by the backfilling rule that they are."""
 
@@ -84,7 +87,7 @@ def kubernetes_objects(
 def _not_in_kueue(application: Scheduling, values: Values, before: Values) -> str:
     """Return why Kueue cannot be set up so, and what comes nearest; empty if it can."""
     new = application.variation.run_settings(values)
-    if new.order != "fcfs":
+    if new.order not in ORDERS:
         return (
             f"orders the queue by {new.order}, where Kueue goes by priority and then by "
             "submission; nearest is order fcfs with a priority class for short requests (preset "
@@ -93,10 +96,15 @@ def _not_in_kueue(application: Scheduling, values: Values, before: Values) -> st
     if new.backfill not in STRATEGIES:
         known = " and ".join(f"{rule} ({name})" for rule, name in STRATEGIES.items())
         return f"backfills by {new.backfill}, which Kueue does not have; it has {known}"
-    other = [name for name in values if name not in _IN_QUEUES and values[name] != before[name]]
+    other = _changes(values, before, _IN_QUEUES)
     if other:
         return f"changes {', '.join(other)}, of which no object of Kueue is"
     return ""
+
+
+def _changes(values: Values, before: Values, settable: set[str]) -> list[str]:
+    """Return the names of the parameters that change and cannot be set."""
+    return sorted(name for name in set(values) - settable if values[name] != before[name])
 
 
 def _queue_sections(
@@ -204,7 +212,7 @@ def _not_in_kube_scheduler(application: FleetPlacement, values: Values, before: 
     for name, value in _weights(application, values).items():
         if float(value) != int(value) or value > 100:
             return f"has {name} {value:g}, where kube-scheduler has whole numbers up to 100"
-    other = [n for n in values if n not in {"placement", *weights} and values[n] != before[n]]
+    other = _changes(values, before, {"placement", *weights})
     if other:
         return f"changes {', '.join(other)}, which kube-scheduler does not set"
     return ""
