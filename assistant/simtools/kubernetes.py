@@ -24,8 +24,8 @@ from assistant.core.ports import Application
 from assistant.simtools.changed_settings import ChangedSettings, SettingsSection, Values
 from sim.api import format_duration
 
-ORDERS = ("fcfs",)
-"""Orders within a priority of Kueue."""
+ORDERS: Mapping[str, str] = {"fcfs": "by priority and then by submission"}
+"""The order of Kueue, by ours within a priority."""
 
 STRATEGIES: Mapping[str, str] = {"none": "StrictFIFO", "greedy": "BestEffortFIFO"}
 """Queueing strategies of a ClusterQueue by the backfilling rule that they are."""
@@ -89,8 +89,8 @@ def _not_in_kueue(application: Scheduling, values: Values, before: Values) -> st
     new = application.variation.run_settings(values)
     if new.order not in ORDERS:
         return (
-            f"orders the queue by {new.order}, where Kueue goes by priority and then by "
-            "submission; nearest is order fcfs with a priority class for short requests (preset "
+            f"orders the queue by {new.order}, where Kueue goes "
+            f"{' or '.join(ORDERS.values())}; nearest is order {', '.join(ORDERS)} with a priority class for short requests (preset "
             "kueue), which was not measured"
         )
     if new.backfill not in STRATEGIES:

@@ -139,13 +139,16 @@ def test_a_bundle_is_imported_into_another_store_once(cli: Cli, table: Path) -> 
     code, _, err = cli("report", "--slurm-conf")
     assert code == 2
     assert "slurm.conf does not configure" in err
+    code, _, err = cli("report", "--kubernetes")
+    assert code == 2
+    assert "Kubernetes does not configure" in err
     code, out, _ = cli("report", "--summary")
     assert code == 0
     assert "\n**" in out
     assert json.loads(cli("report", "--summary", "--json")[1])["summary"] == out
     assert cli("report", "--summary", "--out", "a.md")[0] == 0
     assert Path("a.md").read_text() == out
-    for wrong in (("--slurm-conf",), ("latest",)):
+    for wrong in (("--slurm-conf",), ("--kubernetes",), ("latest",)):
         code, _, err = cli("report", "latest", "--summary", *wrong)
         assert code == 2
         assert "--summary" in err
