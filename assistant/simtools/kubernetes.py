@@ -89,9 +89,9 @@ def _not_in_kueue(application: Scheduling, values: Values, before: Values) -> st
     new = application.variation.run_settings(values)
     if new.order not in ORDERS:
         return (
-            f"orders the queue by {new.order}, where Kueue goes "
-            f"{' or '.join(ORDERS.values())}; nearest is order {', '.join(ORDERS)} with a priority class for short requests (preset "
-            "kueue), which was not measured"
+            f"orders the queue by {new.order}, where Kueue goes {' or '.join(ORDERS.values())}; "
+            f"nearest is order {', '.join(ORDERS)} with a priority class for short requests "
+            "(preset kueue), which was not measured"
         )
     if new.backfill not in STRATEGIES:
         known = " and ".join(f"{rule} ({name})" for rule, name in STRATEGIES.items())
