@@ -114,9 +114,22 @@ def test_what_kueue_lacks_is_refused_with_the_best_that_it_has(
     tried = swept(application, changed, lane)
     with pytest.raises(SettingsError, match=message) as refused:
         kubernetes_objects(application, tried, run_id=2)
-    better = tried.summaries
-    assert "that Kueue can express is" in str(refused.value)
-    assert len(better) == 3
+    lane_run, current = tried.summary(tried.run(3)), tried.summary(tried.run(1))
+    assert lane_run is not None
+    assert current is not None
+    is_better = lane_run.outcome.feasible and lane_run.rank > current.rank
+    best = "can express is run 3" if is_better else "no tried configuration that Kueue can express"
+    assert best in str(refused.value)
+
+
+def test_the_best_that_kueue_can_express_is_named() -> None:
+    application = jobs(
+        "policies", current_policies=CurrentPolicies(backfill="none"),
+        levels={"order": ("fcfs", "saf"), "backfill": ("none", "greedy")},
+    )  # fmt: skip
+    tried = swept(application, {"order": "saf"}, {"backfill": "greedy"})
+    with pytest.raises(SettingsError, match=r"Kueue can express is run 3 .* add --run 3"):
+        kubernetes_objects(application, tried, run_id=2)
 
 
 def test_scores_are_those_of_the_profile() -> None:

@@ -101,10 +101,11 @@ def test_scores_of_kube_scheduler_are_whole_percent_of_a_node() -> None:
     assert on(scenario(tasks, *hosts, **least)) == [0]
     assert on(scenario(tasks, *hosts, **least, options={"balance_weight": 0})) == [1]
     assert on(scenario(tasks, *hosts, placement="most_allocated", options={"mem_weight": 0})) == [0]
-    with_gpus = (MachineSpec("g", 10, gpus=4), MachineSpec("h", 10, gpus=8))
-    pods = Tasks.from_arrays(job=[0, 1], runtime_s=[9, 9], mcpu=[1000, 1000], mgpu=[2000, 0])
-    # 2 of 4 GPUs are left, or 6 of 8. Who asks for none: 90 % of the cores of g are left, 80 of h.
-    assert on(scenario(pods, *with_gpus, **least)) == [1, 0]
+    with_gpus = (MachineSpec("g", 8, gpus=4), MachineSpec("h", 20, gpus=8))
+    pods = Tasks.from_arrays(job=[0, 1], runtime_s=[9, 9], mcpu=[1000, 1000], mgpu=[6000, 0])
+    # The first fits h alone, where 2 of 8 GPUs are left. For one without GPUs cores alone count:
+    # 7 of 8 would be left on g, 18 of 20 on h.
+    assert on(scenario(pods, *with_gpus, **least)) == [1, 1]
 
 
 def test_a_part_of_a_gpu_goes_where_the_rule_says() -> None:
