@@ -48,6 +48,7 @@ BACKFILLED = Command(
     "benchmarks.default_question --data {data} --preset slurm_backfill --jobs 20000 "
     "--log UniLu-Gaia-2014-1 --log alea-hpc2n-subset"
 )
+TUNED = Command("benchmarks.slurm_tuned --slurm {data}/../slurm", "hours")
 BACKTEST = Command("benchmarks.backtest --data {data}", "quick")
 EXPLAINED = Command(
     "assistant.cli simulate {data}/swf/alea-hpc2n-subset.swf.gz --explain 7078", "quick"
@@ -310,6 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
     Transcript(README, STARTED),
     Transcript(EFFECTS_PAGE, SHOWN),
     Table("docs/howto/backtest.md", "| log", BACKTEST),
+    Table("docs/howto/compare-with-slurm.md", "| seed", TUNED),
     Transcript(START_PAGE, EXPLAINED),
     Transcript("docs/howto/energy.md", ENERGY),
     Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),

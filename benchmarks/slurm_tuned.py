@@ -128,8 +128,8 @@ def run(options: argparse.Namespace) -> None:
         ends = ", ".join({*now["failed"], *then["failed"]}) or "none"
         rows[-1] += [*_waits(measured), ends]
     record.write()
-    names = ["seed", "configuration", "mean wait, simulated, s", "ratio"]
-    more = [] if options.quick else ["measured, s", "ratio", "other ends"]
+    names = ["seed", "configuration", "mean wait, simulated, s", "simulated ratio"]
+    more = [] if options.quick else ["measured, s", "measured ratio", "other ends"]
     table([*names, *more], rows)
 
 

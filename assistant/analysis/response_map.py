@@ -254,7 +254,7 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
         if column not in grid.over:
             open_cells &= np.isin(ids[:, column], open_ids)
     cells = np.where(open_cells, CellAdmission.OPEN, CellAdmission.CLOSED).astype(np.int8)
-    if not space.exclusions and space.conditions is None:
+    if not space.exclusions and not space.rows and space.conditions is None:
         return cells, True
     rows = np.flatnonzero(open_cells)
     if not grid.over:

@@ -79,7 +79,8 @@ class Lookup:
 
     def _facts(self) -> Iterator[Fact]:
         measured = f"{self.table.n_rows:,} of {self.space.size:,} combinations measured"
-        yield Fact("Table", f"{self.source}: {measured}; a missing combination is a failed run")
+        others = "no other is proposed" if self.space.rows else "a missing one is a failed run"
+        yield Fact("Table", f"{self.source}: {measured}; {others}")
         n_repeated = self.table.n_repeated
         if n_repeated:
             counted = "configuration was" if n_repeated == 1 else "configurations were"

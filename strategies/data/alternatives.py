@@ -74,7 +74,7 @@ def merge_alternatives(table: MeasuredTable) -> tuple[MeasuredTable, tuple[Alter
         Configuration(tuple(row), space.lineage): measurement
         for row, measurement in zip(rows, table.measurements.values(), strict=True)
     }
-    return replace(table, space=space, measurements=measurements), found
+    return replace(table, space=space, measurements=measurements).limited(), found
 
 
 def find_alternatives(table: MeasuredTable) -> tuple[Alternatives, ...]:

@@ -2,7 +2,8 @@
 
 A CSV file has one column per parameter, `objective` (minimised) and optionally `duration_s`.
 The space is the product of the distinct values per column; a combination without a row is a
-failed run.
+failed run. Where less than one in a hundred of the combinations has a row, the table is a sample,
+and only its rows are configurations.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import csv
 import io
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
@@ -21,6 +22,9 @@ from strategies.space.parameter_space import Configuration, ParameterSpace
 
 OBJECTIVE = "objective"
 DURATION = "duration_s"
+LEAST_SHARE = 0.01
+"""Least share of its combinations that a table measures, if others are to be proposed too."""
+
 MOST_BYTES = 2**28
 NOT_FINITE = frozenset({"nan", "inf", "infinity", "na", "n/a", "null", "none"})
 
@@ -66,12 +70,19 @@ class MeasuredTable:
             rows.setdefault(configuration, []).append(measurement)
         measurements = {configuration: _mean(repeated) for configuration, repeated in rows.items()}
         n_repeated = sum(len(repeated) > 1 for repeated in rows.values())
-        return cls(name or source, space, measurements, n_repeated)
+        return cls(name or source, space, measurements, n_repeated).limited()
 
     @property
     def n_rows(self) -> int:
         """Number of measured configurations."""
         return len(self.measurements)
+
+    def limited(self) -> MeasuredTable:
+        """Return the table with its rows as the only configurations, if it is a sample."""
+        if self.n_rows >= LEAST_SHARE * self.space.size:
+            return self
+        rows = tuple(sorted(configuration.level_ids for configuration in self.measurements))
+        return replace(self, space=replace(self.space, rows=rows))
 
     def lookup(self, configuration: Configuration) -> Measurement | None:
         """Return the measurement of a configuration, or None if the table has no such row.

@@ -187,8 +187,10 @@ class _Points:
         free = [row for row in candidates if self._is_free(row)]
         if free:
             return self.add(min(free, key=self._use))
-        last = self._space.sample(self._rng, self)
-        return last is not None and self.add(last.level_ids)
+        n = DRAWS if self._space.rows else 1
+        sampled = (self._space.sample(self._rng, self) for _ in range(n))
+        rows = [configuration.level_ids for configuration in sampled if configuration is not None]
+        return bool(rows) and self.add(min(rows, key=self._use))
 
     def _is_free(self, row: Row) -> bool:
         configuration = Configuration(row, self._space.lineage)

@@ -13,7 +13,7 @@ import heapq
 import itertools
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -109,7 +109,8 @@ class AllowedConfigurations:
     Exclusions that share parameters with two or more open levels form a group; groups combine
     freely, so that their numbers are multiplied and never their lists. A parameter with a condition
     is in a group with those that its condition depends on: it has an open level where it is active,
-    and the first level, open or closed, where it is not.
+    and the first level, open or closed, where it is not. Where rows are given, all parameters are
+    one group, and only rows are allowed.
     """
 
     def __init__(
@@ -118,9 +119,11 @@ class AllowedConfigurations:
         exclusions: Sequence[Exclusion],
         open_ids: tuple[tuple[int, ...], ...],
         conditions: Conditions | None = None,
+        rows: Collection[tuple[int, ...]] = (),
     ) -> None:
         self.parameters = tuple(parameters)
         self._conditions = conditions
+        self._rows = frozenset(rows)
         self._drawn_ids = open_ids
         self._open_sets = tuple(frozenset(ids) for ids in open_ids)
         n_kept = VERDICTS // max(1, len(exclusions))
@@ -138,7 +141,8 @@ class AllowedConfigurations:
                 tuple(sorted({0, *ids})) if i in conditions.positions else ids
                 for i, ids in enumerate(open_ids)
             )
-        self._named = tuple(sorted({i for judge in self._judges for i in judge.positions}))
+        named = {i for judge in self._judges for i in judge.positions}
+        self._named = tuple(range(len(self.parameters)) if rows else sorted(named))
 
     def closed_at(self, level_ids: Sequence[int]) -> int | None:
         """Return the position of the first closed level, or None if all levels are open."""
@@ -155,6 +159,11 @@ class AllowedConfigurations:
                 return judge.exclusion
         return None
 
+    def is_excluded(self, level_ids: tuple[int, ...]) -> bool:
+        """Return whether these levels are in no row, or forbidden by an exclusion."""
+        is_in_no_row = bool(self._rows) and level_ids not in self._rows
+        return is_in_no_row or self.excluded_by(level_ids) is not None
+
     def admits(self, level_ids: tuple[int, ...]) -> bool:
         """Return whether all given levels are open and not excluded in combination.
 
@@ -162,7 +171,7 @@ class AllowedConfigurations:
         """
         if self._conditions and self._conditions.canonical(level_ids) != level_ids:
             return False
-        return self.closed_at(level_ids) is None and self.excluded_by(level_ids) is None
+        return self.closed_at(level_ids) is None and not self.is_excluded(level_ids)
 
     def count(self) -> int | None:
         """Count the allowed configurations exactly, or return None if that is too costly.
@@ -324,6 +333,8 @@ class AllowedConfigurations:
     @cached_property
     def _groups(self) -> tuple[_ExclusionGroup, ...]:
         """Groups of exclusions that share no parameter with two or more open levels."""
+        if self._rows:
+            return (self._row_group(),)
         members: list[tuple[set[int], list[_Test]]] = []
         for judge in self._judges:
             positions = {i for i in judge.positions if len(self.open_ids[i]) > 1}
@@ -345,6 +356,13 @@ class AllowedConfigurations:
             groups.append(search.group())
             work -= search.spent
         return tuple(groups)
+
+    def _row_group(self) -> _ExclusionGroup:
+        """Return the group of all parameters, whose combinations are the allowed rows."""
+        allowed = sorted(filter(self.admits, self._rows))
+        positions = tuple(range(len(self.parameters)))
+        columns = tuple(array("i", [row[i] for row in allowed]) for i in positions)
+        return _ExclusionGroup(positions, columns, len(allowed))
 
 
 def _odometer(
@@ -591,6 +609,12 @@ def squared_distance(
         _term(parameter, scale, a, b)
         for parameter, a, b in zip(parameters, first, second, strict=True)
     )
+
+
+def level_terms(parameter: Parameter, scale: int, centre_id: int) -> NDArray[np.object_]:
+    """Return squared distances of all levels [levels] to one, whole numbers of any size."""
+    terms = [_term(parameter, scale, centre_id, i) for i in range(parameter.n_levels)]
+    return np.array(terms, dtype=object)
 
 
 def by_distance(

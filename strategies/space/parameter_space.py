@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from strategies.space.enumeration import (
     AllowedCombinations,
     AllowedConfigurations,
     by_distance,
+    level_terms,
+    squared_scale,
 )
 from strategies.space.errors import (
     NotAllowedError,
@@ -101,6 +103,20 @@ def check_closed(parameters: Sequence[Parameter], closed: frozenset[tuple[str, i
             )
 
 
+def check_rows(parameters: Sequence[Parameter], rows: Sequence[tuple[int, ...]]) -> None:
+    """Raise `SpaceError` unless every row has a level of each parameter, and none a condition."""
+    if any(p.when for p in parameters):
+        raise SpaceError("parameters of a space with given rows cannot have a condition 'when'.")
+    if len(rows) > EXACT_BOUND:
+        raise SpaceError(f"a space has {len(rows):,} rows; at most {EXACT_BOUND:,} are allowed.")
+    d = len(parameters)
+    if any(len(row) != d for row in rows):
+        raise SpaceError(f"a row of the space has not one level id for each of {d} parameters.")
+    ids = np.array(rows, dtype=np.int64)
+    if ((ids < 0) | (ids >= [p.n_levels for p in parameters])).any():
+        raise SpaceError("a row of the space has a level id that no level has.")
+
+
 GRID_BOUND = 50_000  # Most allowed configurations that `ParameterSpace.allowed_ids` lists
 GRID_ENTRIES = 2_000_000  # Most level ids in that list, for spaces of many parameters
 
@@ -122,6 +138,8 @@ class ParameterSpace:
         preferred: (parameter name, level id) pairs that a share of the suggestions keeps to; see
             `strategies.steering.exploitation`. They forbid nothing, and have no effect while
             their level is closed.
+        rows: level ids of the only configurations that may be proposed, for a space of which a
+            small part exists; empty if all combinations do.
     Raises `SpaceError` (or a subclass) for invalid values.
 
     Not slotted: open levels and results of exclusions are cached on first use.
@@ -132,6 +150,7 @@ class ParameterSpace:
     closed: frozenset[tuple[str, int]] = frozenset()
     lineage: str = ""
     preferred: frozenset[tuple[str, int]] = frozenset()
+    rows: tuple[tuple[int, ...], ...] = field(default=(), hash=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
@@ -150,6 +169,8 @@ class ParameterSpace:
         for exclusion in self.exclusions:
             exclusion.check(families)
         _ = self.conditions  # raises for invalid ones
+        if self.rows:
+            check_rows(self.parameters, self.rows)
         if not self.lineage:
             object.__setattr__(self, "lineage", _digest(self))
 
@@ -162,7 +183,7 @@ class ParameterSpace:
         )
         head = "<tr><th>parameter</th><th>levels</th><th>unit</th></tr>"
         excluded = "".join(f"<br>never: {html.escape(e.text)}" for e in self.exclusions)
-        caption = f"{self.size:,} combinations{excluded}"
+        caption = f"{self.n_combinations:,} combinations{excluded}"
         return f"<table><caption>{caption}</caption>{head}{rows}</table>"
 
     @property
@@ -177,17 +198,24 @@ class ParameterSpace:
 
     @cached_property
     def n_combinations(self) -> int:
-        """Number of different configurations, including closed and excluded ones.
+        """Number of different configurations that exist, including closed and excluded ones.
 
         That is `size` where parameters have conditions that leave too many to be counted.
         """
+        if self.rows:
+            return len(self.rows)
         if self.conditions is None:
             return self.size
         return replace(self, exclusions=(), closed=frozenset()).count_allowed() or self.size
 
-    @property
+    @cached_property
     def open_size(self) -> int:
         """Number of configurations that have open levels only, including excluded ones."""
+        if self.rows:
+            open_sets = [frozenset(ids) for ids in self.open_ids]
+            return sum(
+                all(i in ids for i, ids in zip(row, open_sets, strict=True)) for row in self.rows
+            )
         return math.prod(len(ids) for ids in self.open_ids)
 
     @cached_property
@@ -318,6 +346,11 @@ class ParameterSpace:
             raise NotAllowedError(
                 f"the level {value} of parameter '{parameter.name}' is closed; reopen it or "
                 "choose another level."
+            )
+        if self.rows and level_ids not in self.rows:
+            raise NotAllowedError(
+                f"{show_values(self.values(configuration))} is none of the {len(self.rows):,} "
+                "combinations that exist; choose one of those."
             )
         exclusion = self._admission.excluded_by(level_ids)
         if exclusion is not None:
@@ -454,11 +487,31 @@ class ParameterSpace:
     ) -> Iterator[Configuration]:
         """Yield all other configurations of open levels, nearest first.
 
-        Excluded configurations are included, so that a caller can bound its own walk.
+        Excluded configurations are included, so that a caller can bound its own walk; what is
+        none of the given rows is not.
         """
         ids = self._ids(configuration)
+        if self.rows:
+            yield from self._rows_by_distance(ids, rng)
+            return
         for level_ids in by_distance(self.parameters, self._admission.open_ids, ids, rng):
             yield Configuration(level_ids, self.lineage)
+
+    def _rows_by_distance(
+        self, centre: Sequence[int], rng: np.random.Generator
+    ) -> Iterator[Configuration]:
+        """Yield the allowed rows nearest first, ties in random order."""
+        parameters, scale = self.parameters, squared_scale(self.parameters)
+        terms = (level_terms(p, scale, i) for p, i in zip(parameters, centre, strict=True))
+        columns = self._admission.grid().T
+        squared = sum(
+            (term[ids] for term, ids in zip(terms, columns, strict=True)),
+            start=np.zeros(columns.shape[1], dtype=object),
+        )
+        shuffled = rng.permutation(len(squared))
+        for place in shuffled[np.argsort(squared[shuffled], kind="stable")]:
+            if squared[place]:
+                yield Configuration(tuple(columns[:, place].tolist()), self.lineage)
 
     def neighbours(
         self, configuration: Configuration, rng: np.random.Generator
@@ -480,15 +533,15 @@ class ParameterSpace:
         exhaustion could be established.
         """
         admission = self._admission
-        for _ in range(REJECTION_TRIES):
+        for _ in range(0 if self.rows else REJECTION_TRIES):
             level_ids = admission.draw(rng)
             configuration = Configuration(level_ids, self.lineage)
-            if configuration not in exclude and admission.excluded_by(level_ids) is None:
+            if configuration not in exclude and not admission.is_excluded(level_ids):
                 return configuration
         count = admission.count()
         if count == 0:
             return None
-        if self.open_size > EXACT_BOUND:
+        if self.rows or self.open_size > EXACT_BOUND:
             tries = REJECTION_TRIES if count is not None and count <= EXACT_BOUND else LAST_TRIES
             index = self._draw_hard(rng, exclude, tries)
             if index is not None:
@@ -508,7 +561,7 @@ class ParameterSpace:
         for _ in range(tries):
             level_ids = self._admission.draw_allowed(rng) or self._admission.draw(rng)
             configuration = Configuration(level_ids, self.lineage)
-            if configuration not in exclude and self._admission.excluded_by(level_ids) is None:
+            if configuration not in exclude and not self._admission.is_excluded(level_ids):
                 return configuration
         return None
 
@@ -523,7 +576,15 @@ class ParameterSpace:
         return next(itertools.islice(free, int(rng.integers(n_free)), None))
 
     def with_level(self, parameter: str, value: Level) -> ParameterSpace:
-        """Return a copy of the space with one more level of a parameter."""
+        """Return a copy of the space with one more level of a parameter.
+
+        Raises `SpaceError` where only given rows exist, since none of them has it.
+        """
+        if self.rows:
+            raise SpaceError(
+                f"a level cannot be added to '{parameter}': only the {len(self.rows):,} given "
+                "combinations exist, and none has it."
+            )
         position = self._position(parameter)
         longer = self.parameters[position].with_level(value)
         parameters = (*self.parameters[:position], longer, *self.parameters[position + 1 :])
@@ -607,7 +668,8 @@ class ParameterSpace:
     @cached_property
     def _is_whole(self) -> bool:
         """Whether every configuration is allowed."""
-        return not self.closed and not self.exclusions and self.conditions is None
+        is_restricted = self.closed or self.exclusions or self.rows
+        return not is_restricted and self.conditions is None
 
     @cached_property
     def _level_counts(self) -> tuple[int, ...]:
@@ -616,7 +678,7 @@ class ParameterSpace:
     @cached_property
     def _admission(self) -> AllowedConfigurations:
         return AllowedConfigurations(
-            self.parameters, self.exclusions, self.open_ids, self.conditions
+            self.parameters, self.exclusions, self.open_ids, self.conditions, self.rows
         )
 
     def _position(self, name: str) -> int:

@@ -54,6 +54,11 @@ SPACES = {
         (Parameter("a", tuple(range(5))), Parameter("b", ("x", "y", "z"))),
         closed=frozenset({("a", 1), ("a", 4), ("b", 0)}),
     ),
+    "with given rows": ParameterSpace(
+        tuple(Parameter(f"p{i}", tuple(range(6))) for i in range(4)),
+        closed=frozenset({("p0", 3)}),
+        rows=tuple(sorted({(i % 6, i * i % 6, i // 6, (i + i // 3) % 6) for i in range(24)})),
+    ),
 }
 
 Quality = Callable[[Configuration], float | None]

@@ -1,6 +1,7 @@
 """Hypothesis generators for parameters, spaces and observations. Ties are made likely."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -31,7 +32,10 @@ def parameters(draw: st.DrawFn, name: str | None = None, max_levels: int = 5) ->
 def spaces(
     draw: st.DrawFn, max_parameters: int = 4, max_levels: int = 5, exclusions: bool = True
 ) -> ParameterSpace:
-    """A small space, some levels closed or preferred, with exclusions that may hold often."""
+    """A small space, some levels closed or preferred, with exclusions that may hold often.
+
+    One in four has given rows only.
+    """
     n = draw(st.integers(1, max_parameters))
     drawn = tuple(draw(parameters(name=name, max_levels=max_levels)) for name in NAMES[:n])
     closed = set()
@@ -42,7 +46,11 @@ def spaces(
     chosen = draw(st.lists(exclusions_of(drawn), max_size=2, unique=True)) if exclusions else []
     pairs = [(parameter.name, i) for parameter in drawn for i in range(parameter.n_levels)]
     preferred = draw(st.sets(st.sampled_from(pairs), max_size=2))
-    return ParameterSpace(drawn, tuple(chosen), frozenset(closed), preferred=frozenset(preferred))
+    space = ParameterSpace(drawn, tuple(chosen), frozenset(closed), preferred=frozenset(preferred))
+    if draw(st.integers(0, 3)):
+        return space
+    rows = draw(st.sets(st.tuples(*(st.integers(0, p.n_levels - 1) for p in drawn)), min_size=1))
+    return replace(space, rows=tuple(sorted(rows)))
 
 
 def exclusions_of(drawn: tuple[Parameter, ...]) -> st.SearchStrategy[Exclusion]:

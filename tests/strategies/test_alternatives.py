@@ -107,4 +107,5 @@ def test_real_tables_of_switches(shared_data: Path, name: str, rows: int, size: 
         assert after.space.size == size
     else:
         assert before.n_repeated == 1
+        assert set(after.space.rows) == {c.level_ids for c in after.measurements}
         assert [len(one.columns) for one in found] == [4, 4, 3, 2, 2]

@@ -88,6 +88,18 @@ def test_files_that_are_no_text_or_not_there_are_refused(tmp_path: Path) -> None
         MeasuredTable.read(path)
 
 
+@pytest.mark.parametrize(("n_levels", "is_sample"), [(10, False), (11, True)])
+def test_a_table_of_less_than_one_in_a_hundred_combinations_has_its_rows_only(
+    n_levels: int, is_sample: bool
+) -> None:
+    rows = [(i, i, i) for i in range(n_levels)]
+    text = "".join(f"{a},{b},{c},{a}\n" for a, b, c in rows)
+    space = MeasuredTable.parse("a,b,c,objective\n" + text, "a table").space
+    assert space.size == n_levels**3
+    assert space.rows == (tuple(rows) if is_sample else ())
+    assert space.count_allowed() == (n_levels if is_sample else 1_000)
+
+
 @pytest.mark.parametrize(
     ("name", "rows", "size"),
     [

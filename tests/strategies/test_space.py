@@ -188,7 +188,13 @@ def test_counts_and_walks_agree_with_brute_force(data: st.DataObject) -> None:
     assert list(space.configurations()) == allowed
     closed = {(p.name, i) for p in space.parameters for i in range(p.n_levels)} & space.closed
     assert space.open_size == len(
-        all_of(space, lambda c: not closed & set(zip(space.names, c.level_ids, strict=True)))
+        all_of(
+            space,
+            lambda c: (
+                not closed & set(zip(space.names, c.level_ids, strict=True))
+                and (not space.rows or c.level_ids in space.rows)
+            ),
+        )
     )
     for configuration in all_of(space, lambda c: True):
         if space.is_allowed(configuration):
@@ -398,6 +404,33 @@ def test_edits_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(SpaceError, match=sentence):
             edit()
+
+
+@pytest.mark.parametrize(
+    ("rows", "when", "sentence"),
+    [
+        (((0, 1), (1,)), "", "not one level id for each of 2 parameters"),
+        (((0, 1), (0, 2)), "", "a level id that no level has"),
+        (((0, -1),), "", "a level id that no level has"),
+        (((0, 1),), "a == 1", "cannot have a condition"),
+        (((0, 0),) * 200_001, "", "at most 200,000"),
+    ],
+)
+def test_rows_that_cannot_be_are_refused(
+    rows: tuple[tuple[int, ...], ...], when: str, sentence: str
+) -> None:
+    parameters = (Parameter("a", (1, 2)), Parameter("b", (1, 2), when=when))
+    with pytest.raises(SpaceError, match=sentence):
+        ParameterSpace(parameters, rows=rows)
+
+
+def test_what_is_in_no_row_is_refused_and_levels_are_not_added() -> None:
+    space = ParameterSpace((Parameter("a", (1, 2)), Parameter("b", (1, 2))), rows=((0, 0), (1, 1)))
+    with pytest.raises(NotAllowedError, match="a=1, b=2 is none of the 2 combinations that exist"):
+        space.check(space.from_values({"a": 1, "b": 2}))
+    with pytest.raises(SpaceError, match="cannot be added to 'a': only the 2 given combinations"):
+        space.with_level("a", 3)
+    assert space.n_combinations == 2
 
 
 def test_spaces_that_cannot_be_are_refused() -> None:
