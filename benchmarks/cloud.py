@@ -37,7 +37,7 @@ from sim.formats.vm_trace import read_bergsma, read_flavours
 from sim.generators.cloud.arrivals import coverage, fit_arrivals
 from sim.generators.cloud.batches import JobExamples
 from sim.generators.cloud.capacity import band_of, cores_in_use
-from sim.generators.cloud.model_parts import NETWORKS, QUALITIES
+from sim.generators.cloud.model_parts import QUALITIES
 from sim.generators.cloud.scores import (
     FlavourScore,
     LifetimeScore,
@@ -50,7 +50,7 @@ from sim.model.cloud_trace import CloudTrace
 
 PARTS = ("arrivals", "flavours", "lifetimes", "survival", "demand", "speed")
 GENERATORS = (
-    "naive", "simple_batch", *(f"three_stage, {one}" for one in QUALITIES if one not in NETWORKS)
+    "naive", "simple_batch", *(f"three_stage, {one}" for one in QUALITIES if one != "lstm")
 )  # fmt: skip
 """The networks have a benchmark of their own, `benchmarks.cloud_lstm`."""
 

@@ -3,9 +3,8 @@
 ``python -m benchmarks.cloud_lstm --azure DIR --model FILE`` (see `benchmarks.cloud` for the data)
 trains both networks of Bergsma et al. (SOSP 2021) with PyTorch (extra ``neural``), keeps them in
 FILE (.json), and measures them on the test window beside the other qualities of `three_stage` and
-the paper's figures, also with first lifetimes from tables (`lstm_starts`). Flavours are learnt from
-the training window, with the development window held out for early stopping; lifetimes from the
-development window, whose last part is held out.
+the paper's figures. Flavours are learnt from the training window, with the development window held
+out for early stopping; lifetimes from the development window, whose last part is held out.
 
 The usual size (2 layers of 100 units, few epochs) is one for a processor; ``--units 200
 --sequence 5000 --minibatch 50`` and more epochs are the paper's, for whoever has the time. Training
@@ -15,7 +14,6 @@ to nothing, and without PyTorch draws the weights at random, to show that the re
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,8 +42,6 @@ from sim.generators.cloud.lstm_training import (
     fit_lstm_lifetimes,
 )
 from sim.generators.cloud.model_parts import (
-    STARTS,
-    Hazards,
     encode_flavours,
     encode_parts,
     model_parts_of,
@@ -90,12 +86,11 @@ def main() -> None:
         train, dev, test = (_head(trace, 300) for trace in (train, dev, test))
         chosen.units, chosen.flavour_epochs, chosen.lifetime_epochs, chosen.windows = 8, 1, 1, 2
     model = _trained(record, chosen, train, dev)
-    models = {"lstm": model, STARTS: with_starts(model, dev)}
     _flavours(record, model, train, dev, test)
-    _lifetimes(record, models, dev, test)
-    _drift(record, models, dev, test)
-    _demand(record, models, chosen.windows, (train, dev, test))
-    _packing(record, models, chosen.quick, (train, dev, test))
+    _lifetimes(record, model, dev, test)
+    _drift(record, model, dev, test)
+    _demand(record, model, chosen.windows, (train, dev, test))
+    _packing(record, model, chosen.quick, (train, dev, test))
     _speed(record, model)
     record.write()
 
@@ -138,18 +133,6 @@ def _trained(record: Record, chosen: Any, train: CloudTrace, dev: CloudTrace) ->
     record.figure("training, lifetimes (CPU s)", told["lifetimes_s"])
     record.figure("bias of the end of a batch", told["end_bias"])
     return model
-
-
-def with_starts(model: Model, dev: CloudTrace) -> Model:
-    """Return the same networks with the first lifetime of a batch from tables (`lstm_starts`)."""
-    ground = model_parts_of(model)
-    assert isinstance(ground.lifetimes, LstmLifetimes)
-    lifetimes = replace(ground.lifetimes, starts=fit_lifetimes(dev))
-    parameters, arrays = encode_parts(replace(ground, lifetimes=lifetimes))
-    return Model(
-        model.generator, {**model.parameters, **parameters, "quality": STARTS},
-        {**model.arrays, **arrays}, model.source,
-    )  # fmt: skip
 
 
 def _untrained(train: CloudTrace, dev: CloudTrace) -> tuple[LstmFlavours, LstmLifetimes]:
@@ -209,17 +192,14 @@ def _flavours(
     table(["next flavour, networks", "NLL", "error", "paper, NLL / error"], rows)
 
 
-def _lifetimes(record: Record, models: dict[str, Model], dev: CloudTrace, test: CloudTrace) -> None:
-    fitted: dict[str, Callable[[], Hazards]] = {
+def _lifetimes(record: Record, model: Model, dev: CloudTrace, test: CloudTrace) -> None:
+    models = {
         "tables": lambda: fit_lifetimes(dev),
         "trees": lambda: fit_trees(dev),
-        **{
-            name: lambda model=model: model_parts_of(model).lifetimes
-            for name, model in models.items()
-        },
+        "lstm": lambda: model_parts_of(model).lifetimes,
     }
     rows = []
-    for name, made in fitted.items():
+    for name, made in models.items():
         one = record.step(
             f"lifetimes, {name}", lambda made=made: _plain(vars(score_lifetimes(made(), test)))
         )  # type: ignore[misc]
@@ -236,14 +216,13 @@ def _lifetimes(record: Record, models: dict[str, Model], dev: CloudTrace, test: 
     )  # fmt: skip
 
 
-def _drift(record: Record, models: dict[str, Model], dev: CloudTrace, test: CloudTrace) -> None:
+def _drift(record: Record, model: Model, dev: CloudTrace, test: CloudTrace) -> None:
     """Compare ends that the lifetime network expects with those observed, and what it draws.
 
     Expected ends are sums of hazards, given the real history, over the bins that jobs were seen in.
     """
-    network, starts = (model_parts_of(model).lifetimes for model in models.values())
+    network = model_parts_of(model).lifetimes
     assert isinstance(network, LstmLifetimes)
-    assert isinstance(starts, LstmLifetimes)
     parted = split_validation(dev)
     assert parted is not None, "the development window has periods to hold out"
     held = parted[1]
@@ -257,10 +236,7 @@ def _drift(record: Record, models: dict[str, Model], dev: CloudTrace, test: Clou
     table(["expected over observed ends, networks", "job of its batch", *ENDS], rows)
     rows = []
     told = record.step("survival of lifetimes", lambda: _survival_drawn(network, held))
-    with_table = record.step(f"survival, {STARTS}", lambda: _survival_drawn(starts, held))
-    told |= {f"{STARTS}, {k}": v for k, v in with_table.items()}
-    own = "own history"
-    for name in ("Kaplan and Meier", "real history", own, f"{STARTS}, {own}"):
+    for name in ("Kaplan and Meier", "real history", "own history"):
         rows.append([name, *(f"{told[f'{name}, {hours} h']:.3f}" for hours in SURVIVED)])
         record.figure(f"survival, {name}, 1 h", told[f"{name}, 1 h"])
     table(["alive after, networks", *(f"{hours} h" for hours in SURVIVED)], rows)
@@ -314,16 +290,17 @@ def _survival_drawn(network: LstmLifetimes, trace: CloudTrace) -> dict[str, floa
 Windows = tuple[CloudTrace, CloudTrace, CloudTrace]
 
 
-def _demand(record: Record, models: dict[str, Model], n_windows: int, traces: Windows) -> None:
+def _demand(record: Record, model: Model, n_windows: int, traces: Windows) -> None:
     train, dev, test = traces
     rows = [["real", "", f"{test.n_jobs:,}", "", "", "", "", ""]]
-    for name in ("tables", *models):
+    for name in ("tables", "lstm"):
         one = record.step(
             f"demand of {name}",
             lambda name=name: demand_of(  # type: ignore[misc]
-                models.get(name) or _fitted("three_stage, tables", train, dev), test, n_windows
+                model if name == "lstm" else _fitted("three_stage, tables", train, dev),
+                test, n_windows,
             ),
-        )
+        )  # fmt: skip
         rows.append(
             [name, f"{one['windows']}", f"{one['jobs']:,.0f}", f"{one['inside']:.1%}",
              f"{one['width']:,.0f}", f"{one['score']:,.0f}", f"{one['reuse']:.3f}",
@@ -337,7 +314,7 @@ def _demand(record: Record, models: dict[str, Model], n_windows: int, traces: Wi
     )  # fmt: skip
 
 
-def _packing(record: Record, models: dict[str, Model], quick: bool, traces: Windows) -> None:
+def _packing(record: Record, model: Model, quick: bool, traces: Windows) -> None:
     train, dev, test = traces
     tuples = draw_tuples(24 if quick else N_TUPLES, SEED)
     n_windows = 2 if quick else N_PACKED_WINDOWS
@@ -361,7 +338,7 @@ def _packing(record: Record, models: dict[str, Model], quick: bool, traces: Wind
     measured = {
         "real": lambda: _packed(real, tuples, True),
         "tables": lambda: drawn(_fitted("three_stage, tables", train, dev)),
-        **{name: lambda model=model: drawn(model) for name, model in models.items()},
+        "lstm": lambda: drawn(model),
     }
     rows = []
     for name, packed in measured.items():

@@ -1,12 +1,10 @@
-"""LSTM networks for flavours and lifetimes, evaluated with NumPy alone.
+"""LSTM networks for flavours and lifetimes, evaluated with NumPy alone (quality ``lstm``).
 
 Bergsma et al., sections 2.2 and 2.3. The flavour network reads the token before (a flavour or the
 end of a batch), the hour, the weekday and the day of the history, and gives the probabilities of
 the next token. The lifetime network reads the flavour, the same times, the class of the batch size
 and the lifetime of the job before, and gives the hazard of each lifetime bin. `lstm_training`
-trains both with PyTorch. That is the quality ``lstm``, the paper's. In ``lstm_starts``, ours, the
-first job of a batch gets its lifetime from a table: later jobs live as it does, so that errors of
-the network there count many times.
+trains both with PyTorch.
 
 The hidden state is zero at the begin of a sequence of about `sequence` tokens, in training, scoring
 and drawing alike. So a draw is many sequences of whole batches, and all of them advance together.
@@ -25,7 +23,6 @@ from sim.generators.cloud.flavours import FlavourTokens, hours_of, tilted_shares
 from sim.generators.cloud.lifetimes import (
     ALMOST,
     SIZES,
-    LifetimeTable,
     first_above,
     lifetime_probabilities,
     rescale_hazards,
@@ -467,9 +464,8 @@ class LstmLifetimes:
     Attributes:
         n_days: days of the history in training; later ones count as the last.
         sequence: jobs after which the state is zero again.
-        score: how well the network predicts what was held out.
+        score: how well it predicts what was held out.
         rate: factor on the rate at which jobs end (what if).
-        starts: table for the first job of each batch; None leaves it to the network.
     """
 
     network: LstmNetwork
@@ -478,7 +474,6 @@ class LstmLifetimes:
     sequence: int
     score: LstmScore
     rate: float = field(default=1.0)
-    starts: LifetimeTable | None = None
 
     @property
     def n_bins(self) -> int:
@@ -487,8 +482,7 @@ class LstmLifetimes:
 
     def ending(self, rate: float) -> "LstmLifetimes":
         """Return a model for jobs that end `rate` times as fast, with rescaled hazards."""
-        starts = None if self.starts is None else self.starts.ending(rate)
-        return replace(self, rate=self.rate * rate, starts=starts)
+        return replace(self, rate=self.rate * rate)
 
     def hazards(self, trace: CloudTrace) -> tuple[Floats, Ints]:
         """Return hazards of every job, float64 [n_jobs, n_bins], and each job's row, int64.
@@ -496,18 +490,13 @@ class LstmLifetimes:
         The day of the history is the last one.
         """
         codes = lifetime_codes(trace, np.full(trace.n_jobs, self.n_days - 1), self.n_days)
-        hazards = self._hazards(self.network.scores(codes, self.sequence))
-        if self.starts is not None:
-            first = trace.first_in_batch
-            by_context, row = self.starts.hazards(trace)
-            hazards[first] = by_context[row[first]]
-        return hazards, np.arange(trace.n_jobs)
+        return self._hazards(self.network.scores(codes, self.sequence)), np.arange(trace.n_jobs)
 
     def draw(
         self,
         flavour: Ints,
         batch: Ints,
-        n_flavours: int,
+        n_flavours: int,  # noqa: ARG002 - signature of `Hazards`
         rng: np.random.Generator,
         day: Ints | None = None,
         hour: Ints | None = None,
@@ -519,9 +508,6 @@ class LstmLifetimes:
         """
         n, none = len(flavour), 2 * self.n_bins
         begins = np.concatenate([[True], np.diff(batch) > 0])
-        of_table = None
-        if self.starts is not None:
-            of_table = self.starts.draw(flavour, batch, n_flavours, rng)
         place = np.cumsum(begins) - 1
         sizes = size_class(np.bincount(place)[place])
         days = np.full(n, self.n_days - 1) if day is None else day[batch]
@@ -547,8 +533,6 @@ class LstmLifetimes:
             hazards = self._hazards(self.network.step(codes, state))
             sums = np.cumsum(lifetime_probabilities(hazards), axis=1)
             last = first_above(sums, np.arange(n_going), rng.random(n_going))
-            if of_table is not None:
-                last = np.where(begins[jobs], of_table[jobs], last)
             lifetime[jobs] = last
         return lifetime
 

@@ -7,11 +7,10 @@
 | ``trees`` | as ``mix`` | boosted trees (`lifetimes`) |
 | ``dimensions`` | tables by dimension (`flavour_dimensions`) | as ``tables`` |
 | ``lstm`` | an LSTM network (`lstm`) | an LSTM network (`lstm`) |
-| ``lstm_starts`` | as ``lstm`` | as ``lstm``, the first of a batch as ``tables`` |
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,9 +85,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-STARTS = "lstm_starts"
-NETWORKS = ("lstm", STARTS)
-QUALITIES = ("tables", "mix", "trees", "dimensions", *NETWORKS)
+QUALITIES = ("tables", "mix", "trees", "dimensions", "lstm")
 MOST_WEIGHT, MOST_LOGIT = 1e3, 1e6
 Packed = tuple[dict[str, Json], dict[str, NDArray[Any]]]  # parameters and arrays of a model
 
@@ -168,7 +165,7 @@ def fit_next_flavour(
 
     `plan` and `watch` are those of the training of a network, by default the usual ones.
     """
-    if quality in NETWORKS:
+    if quality == "lstm":
         plan, watch = plan or TrainingPlan.of({}), watch or FitWatch()
         return fit_lstm_flavours(trace, plan, half_life_days, watch)
     tokens = tokens_of(trace)
@@ -188,9 +185,8 @@ def fit_hazards(
     watch: FitWatch | None = None,
 ) -> Hazards:
     """Fit the lifetime model of a quality level. Raises WorkloadError for unknown lifetimes."""
-    if quality in NETWORKS:
-        network = fit_lstm_lifetimes(trace, plan or TrainingPlan.of({}), watch or FitWatch())
-        return replace(network, starts=fit_lifetimes(trace)) if quality == STARTS else network
+    if quality == "lstm":
+        return fit_lstm_lifetimes(trace, plan or TrainingPlan.of({}), watch or FitWatch())
     return fit_trees(trace) if quality == "trees" else fit_lifetimes(trace)
 
 
@@ -237,7 +233,7 @@ def encode_flavours(flavours: NextFlavour) -> Packed:
 def next_flavour_of(model: Model, n_flavours: int, n_days: int) -> NextFlavour:
     """Restore the flavour model that `encode_flavours` stored. Raises WorkloadError."""
     quality = quality_of(model)
-    if quality in NETWORKS:
+    if quality == "lstm":
         return lstm_flavours_of(model, n_flavours)
     table = _flavour_table_of(model, n_flavours, n_days)
     if quality == "tables":
@@ -299,12 +295,7 @@ def encode_hazards(hazards: Hazards) -> Packed:
         }
         return {"long_bin": hazards.long_bin}, arrays
     if isinstance(hazards, LstmLifetimes):
-        parameters = lstm_lifetime_parameters(hazards)
-        weights = encode_network(LIFETIMES_NAME, hazards.network)
-        if hazards.starts is None:
-            return parameters, weights
-        of_starts, arrays = encode_hazards(hazards.starts)
-        return parameters | of_starts, weights | arrays
+        return lstm_lifetime_parameters(hazards), encode_network(LIFETIMES_NAME, hazards.network)
     if not isinstance(hazards, LifetimeTrees):
         raise TypeError(f"{type(hazards).__name__} is not a model of lifetimes that can be stored.")
     trees = hazards.trees
@@ -316,22 +307,14 @@ def encode_hazards(hazards: Hazards) -> Packed:
 
 def hazards_of(model: Model, n_bins: int, n_flavours: int) -> Hazards:
     """Restore the lifetime model that `encode_hazards` stored. Raises WorkloadError."""
-    quality = quality_of(model)
-    if quality == "trees":
-        return LifetimeTrees(_trees_of(model), n_bins, n_flavours)
-    if quality not in NETWORKS:
-        return _lifetime_table_of(model, n_bins)
-    network = lstm_lifetimes_of(model, n_bins, n_flavours)
-    return (
-        replace(network, starts=_lifetime_table_of(model, n_bins)) if quality == STARTS else network
-    )
-
-
-def _lifetime_table_of(model: Model, n_bins: int) -> LifetimeTable:
-    long_bin = int(number_of(model, "long_bin", 0, n_bins))
-    contexts = contexts_of(model, "lifetimes")
-    hazard = array_of(model, "lifetimes_hazard", (contexts.n_rows, n_bins), 0.0, 1.0)
-    return LifetimeTable(contexts, hazard, long_bin)
+    if quality_of(model) == "lstm":
+        return lstm_lifetimes_of(model, n_bins, n_flavours)
+    if quality_of(model) != "trees":
+        long_bin = int(number_of(model, "long_bin", 0, n_bins))
+        contexts = contexts_of(model, "lifetimes")
+        hazard = array_of(model, "lifetimes_hazard", (contexts.n_rows, n_bins), 0.0, 1.0)
+        return LifetimeTable(contexts, hazard, long_bin)
+    return LifetimeTrees(_trees_of(model), n_bins, n_flavours)
 
 
 def _flavour_table_of(model: Model, n_flavours: int, n_days: int) -> FlavourTable:

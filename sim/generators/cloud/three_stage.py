@@ -28,7 +28,6 @@ from sim.generators.cloud.lifetimes import LifetimeTable, fit_lifetimes, lifetim
 from sim.generators.cloud.lstm import LstmFlavours, LstmLifetimes
 from sim.generators.cloud.lstm_training import LSTM_KNOBS, TrainingPlan
 from sim.generators.cloud.model_parts import (
-    NETWORKS,
     QUALITIES,
     CloudModelParts,
     NextFlavour,
@@ -249,7 +248,7 @@ def fit_batches(
     quality = QUALITIES[int(knobs.get(QUALITY.name, QUALITY.usual))]
     in_stages = name == THREE_STAGE_NAME
     plan = TrainingPlan.of(knobs)
-    if watch is not None and watch.checkpoint is not None and quality not in NETWORKS:
+    if watch is not None and watch.checkpoint is not None and quality != "lstm":
         raise WorkloadError(
             f"fitting with quality '{quality}' keeps no checkpoint; leave it out, or use quality "
             "'lstm'."

@@ -13,7 +13,6 @@ import pytest
 
 from sim.generators.cloud.batches import batches_of
 from sim.generators.cloud.flavours import tokens_of
-from sim.generators.cloud.lifetimes import fit_lifetimes
 from sim.generators.cloud.lstm import (
     NO_SCORE,
     LstmFlavours,
@@ -34,12 +33,7 @@ from sim.generators.cloud.lstm_training import (
     hazard_nll,
     train,
 )
-from sim.generators.cloud.model_parts import (
-    STARTS,
-    encode_flavours,
-    encode_parts,
-    model_parts_of,
-)
+from sim.generators.cloud.model_parts import encode_flavours, encode_parts, model_parts_of
 from sim.generators.cloud.three_stage import FOR_ALL, FOR_BATCHES, _poor_fit, draw_batches
 from sim.generators.generator import (
     FitWatch,
@@ -154,16 +148,13 @@ def lifetimes_of() -> LstmLifetimes:
 
 
 @cache
-def model_of(quality: str = "lstm") -> Model:
+def model_of() -> Model:
     """Return a model of both networks, never trained, with batches of the right mean size."""
     trace, _ = batches_of(a_log())
     ground = model_parts_of(fit("three_stage", a_log(), {"penalty": 0.1}))
-    lifetimes = lifetimes_of()
-    if quality == STARTS:
-        lifetimes = replace(lifetimes, starts=fit_lifetimes(trace))
-    parameters, arrays = encode_parts(replace(ground, lifetimes=lifetimes))
+    parameters, arrays = encode_parts(replace(ground, lifetimes=lifetimes_of()))
     more, weights = encode_flavours(calibrate_ends(flavours_of(), trace))
-    parameters |= {"quality": quality, **FOR_ALL, **FOR_BATCHES, **more}
+    parameters |= {"quality": "lstm", **FOR_ALL, **FOR_BATCHES, **more}
     return Model("three_stage", parameters, arrays | weights)
 
 
@@ -239,27 +230,6 @@ def test_the_draw_reads_what_the_scores_read(monkeypatch: pytest.MonkeyPatch) ->
     assert asked[n_asked:] == told.tolist()
 
 
-def test_first_lifetimes_come_from_the_table_and_later_ones_follow_them() -> None:
-    """Of two tables that are certain, the drawn first jobs live in the bin that each says."""
-    trace, _ = batches_of(a_log())
-    table, later = fit_lifetimes(trace), []
-    assert table.n_bins == lifetimes_of().n_bins
-    for bin_ in (3, 20):
-        certain = np.full_like(table.hazard, 1e-9)
-        certain[:, bin_] = 1 - 1e-9
-        model = replace(lifetimes_of(), starts=replace(table, hazard=certain))
-        drawn = model.draw(trace.flavour, trace.batch - trace.batch[0], 4, np.random.default_rng(1))
-        first = trace.first_in_batch
-        assert set(drawn[first].tolist()) == {bin_}
-        assert len(set(drawn[~first].tolist())) > 1
-        later.append(drawn[~first])
-        hazard, row = model.hazards(trace)
-        plain, _ = lifetimes_of().hazards(trace)
-        assert np.array_equal(hazard[row][first], certain[:1].repeat(first.sum(), axis=0))
-        assert np.array_equal(hazard[row][~first], plain[~first])
-    assert (later[0] != later[1]).any(), "the network reads the drawn first lifetimes"
-
-
 def test_hazard_nll_by_hand() -> None:
     trace = trace_of([[0], [0]], [1, 1], censored=(1,))
     hazard = np.full((1, trace.bins.n), 0.25)
@@ -282,20 +252,6 @@ def test_a_model_of_networks_is_kept_and_drawn_without_pytorch(tmp_path: Path) -
     assert slower.runtime_s.mean() > drawn.runtime_s.mean()
     larger = generate(kept.with_parameters({"end_odds": 0.2}), duration_s=DAY_S, seed=3)
     assert larger.n_jobs > drawn.n_jobs
-
-
-def test_jobs_of_both_parts_end_slower_at_a_lower_rate() -> None:
-    model = model_of(STARTS)
-    usual, slower = (
-        generate(one, duration_s=DAY_S, seed=3)
-        for one in (model, model.with_parameters({"ending_rate": 0.2}))
-    )
-    for first in (True, False):
-        means = [
-            one.runtime_s[(np.diff(one.user, prepend=-1) != 0) == first].mean()
-            for one in (usual, slower)
-        ]
-        assert means[1] > 1.5 * means[0]
 
 
 @pytest.mark.parametrize(
