@@ -11,9 +11,10 @@ bar is a little higher than any one rule could promise.
 
 ``--part law`` lets the same schedulers place jobs of other laws: deeper and wider graphs with more
 varied run times, and (with ``--data``) jobs of CloudSimPy's file, on other machines. ``--part
-features`` trains for completion with each set of features, and ``--part speed`` times a network in
-Python and in machine code. ``--save DIR`` keeps the schedulers;
-those found there are not trained again.
+trainings`` trains for each objective with ``--trainings`` seeds, and resamples seeds and draws; its
+heuristics are those of `BEST`. ``--part features`` trains for completion with each set of features,
+and ``--part speed`` times a network in Python and in machine code. ``--save DIR`` keeps the
+schedulers; those found there are not trained again.
 """
 
 import os
@@ -64,6 +65,13 @@ LAW: dict[str, Any] = {"jobs_per_day": 4000.0, "depth_high": 6, "width_high": 6}
 OTHER_LAW = {"jobs_per_day": 4000.0, "depth_high": 10, "width_high": 10, "runtime_sigma": 1.5}
 OBJECTIVES = {giver.name: giver for giver in REWARD_GIVERS}
 IN_TURN, FIRST_FIT = "greedy", "fcfs, greedy, first_fit"
+BEST = {
+    "makespan": "critical_path, greedy, best_fit",
+    "slowdown": "upward_rank, least_work, best_fit",
+    "completion": "upward_rank, least_work, best_fit",
+}
+"""The best heuristics on the jobs held back, as `held_back` finds them."""
+
 PASSED = ("fcfs", "upward_rank")
 """Orders that break ties of the rules which ask anew who is next."""
 
@@ -139,16 +147,19 @@ def measured(
     return found
 
 
-def trained(record: Record, told: Namespace, objective: str, features: str) -> LearnedPlacement:
-    """Return a scheduler, trained now or kept from before."""
-    name = f"deepjs-{objective}-{features}.npz"
+def trained(
+    record: Record, told: Namespace, objective: str, features: str, seed: int | None = None
+) -> LearnedPlacement:
+    """Return a scheduler, trained now or kept from before; None is the usual seed."""
+    seed = told.seed if seed is None else seed
+    name = f"deepjs-{objective}-{features}-{seed}.npz"
     path = None if told.save is None else told.save / name
     if path is not None and path.exists():
         return LearnedPlacement.load(path)
     plan = LearningPlan(
         objective, features, iterations=2 if told.quick else told.iterations,
         jobs=EPISODE, parts=1 if told.quick else 4, episodes=2 if told.quick else 8,
-        rate=0.03, seed=told.seed,
+        rate=0.03, seed=seed,
     )  # fmt: skip
     began = time.process_time()
     scheduler = learn(
@@ -157,21 +168,22 @@ def trained(record: Record, told: Namespace, objective: str, features: str) -> L
     )  # fmt: skip
     spent_s = time.process_time() - began
     detail = record.step(
-        f"training for {objective} with {features}",
+        f"training for {objective} with {features}, seed {seed}",
         lambda: {"cpu_s": spent_s, "curve": [asdict(p) for p in scheduler.record.curve]},
     )
-    record.figure(f"training_{objective}_{features}_cpu_s", detail["cpu_s"])
+    record.figure(f"training_{objective}_{features}_{seed}_cpu_s", detail["cpu_s"])
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         scheduler.save(path)
     return scheduler
 
 
-def interval(numbers: list[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean by resampling."""
+def interval(numbers: list[float] | list[list[float]]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean by resampling; of rows, both rows and columns."""
     rng = np.random.default_rng(0)
-    array = np.array(numbers)
-    means = array[rng.integers(0, len(array), (10_000, len(array)))].mean(axis=1)
+    array = np.atleast_2d(np.array(numbers))
+    rows, columns = (rng.integers(0, n, (10_000, n)) for n in array.shape)
+    means = array[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
 
@@ -233,6 +245,47 @@ def held_back(record: Record, told: Namespace) -> None:
     schedulers = {name: trained(record, told, name, "jobs") for name in OBJECTIVES}
     draws = [list(episodes_of(placed(jobs_of(seed, told.test, LAW)))) for seed in told.draws]
     compared(record, told, "jobs held back", draws, schedulers)
+
+
+def trainings(record: Record, told: Namespace) -> None:
+    """Compare schedulers of several training seeds on other jobs of the law of the training."""
+    draws = [list(episodes_of(placed(jobs_of(seed, told.test, LAW)))) for seed in told.draws]
+
+    def on_draws(rule: Callable[[Scenario], Any]) -> dict[str, Any]:
+        return {"draws": [measured(draw, rule) for draw in draws]}
+
+    def ratio(mine: dict[str, list[float]], usual: dict[str, list[float]], name: str) -> float:
+        return float(np.mean(np.array(mine[name]) / np.array(usual[name])))
+
+    rules = {}
+    for name in (FIRST_FIT, *BEST.values()):
+        texts = dict(zip(("order", "backfill", "placement"), name.split(", "), strict=True))
+        rule = partial(by_rules, texts, "interpreted")
+        rules[name] = record.step(f"trainings, {name}", lambda rule=rule: on_draws(rule))["draws"]
+    rows = []
+    for objective, best in BEST.items():
+        usual, to_first, to_best = rules[FIRST_FIT], [], []
+        bars = [ratio(b, u, objective) for b, u in zip(rules[best], usual, strict=True)]
+        for seed in range(1, (2 if told.quick else told.trainings) + 1):
+            one = trained(record, told, objective, "jobs", seed)
+            found = record.step(
+                f"trainings, {objective}, seed {seed}",
+                lambda one=one: on_draws(lambda scenario: simulate_learned(scenario, one)),
+            )["draws"]
+            mine = [ratio(m, u, objective) for m, u in zip(found, usual, strict=True)]
+            to_first.append(mine)
+            to_best.append([a / b for a, b in zip(mine, bars, strict=True)])
+        cells = []
+        for numbers in (to_first, to_best):
+            low, high = interval(numbers)
+            cells.append(f"{np.mean(numbers):.3f} ({low:.3f} to {high:.3f})")
+        means = np.mean(to_best, axis=1)
+        record.figure(f"trainings_{objective}_over_best", float(means.mean()))
+        n_better = f"{int((means < 1).sum())} of {len(means)}"
+        spread = f"{means.min():.3f} to {means.max():.3f}"
+        rows.append([objective, *cells, spread, n_better])
+    header = ["training seeds", "trained", "trained over best", "by seed", "seeds that beat it"]
+    table(header, rows)
 
 
 def law(record: Record, told: Namespace) -> None:
@@ -315,7 +368,7 @@ def instances_of(scenario: Scenario) -> int:
 
 
 PARTS: dict[str, Callable[[Record, Namespace], None]] = {
-    "held": held_back, "law": law, "features": features, "speed": speed,
+    "held": held_back, "trainings": trainings, "law": law, "features": features, "speed": speed,
 }  # fmt: skip
 
 
@@ -325,6 +378,7 @@ def main() -> None:
     options.add_argument("--part", choices=(*PARTS, "all"), default="held")
     options.add_argument("--iterations", type=int, default=100)
     options.add_argument("--seed", type=int, default=1, help="of the training")
+    options.add_argument("--trainings", type=int, default=3, help="seeds of --part trainings")
     options.add_argument("--seeds", type=int, default=10, help="draws of the test")
     options.add_argument("--save", type=Path, metavar="DIR")
     options.add_argument("--data", type=Path, help="folder with cloudsimpy")
@@ -332,7 +386,9 @@ def main() -> None:
     told = options.parse_args()
     told.draws = list(range(FIRST_TEST, FIRST_TEST + (2 if told.quick else told.seeds)))
     told.test = 2 * EPISODE if told.quick else N_TEST
-    record = Record("deepjs", told, [told.seed, *told.draws], free=("part", "loud", "save", "data"))
+    record = Record(
+        "deepjs", told, [told.seed, *told.draws], free=("part", "trainings", "loud", "save", "data")
+    )
     for name, part in PARTS.items():
         if told.part in (name, "all"):
             part(record, told)

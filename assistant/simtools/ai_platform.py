@@ -16,11 +16,14 @@ from assistant.applications.extensions.ai_platform import TODAY, AiPlatform
 from assistant.core.errors import SettingsError
 from assistant.core.objective import Measure
 from assistant.presentation.charts.ai_platform import (
+    DurationHistogram,
     PlatformComparison,
     PlatformDrawing,
     PlatformPanel,
+    Points,
     QuantileComparison,
     Rows,
+    SampleScatter,
     WeekBands,
     length,
 )
@@ -123,7 +126,25 @@ def likeness_of(log: str, accuracy: SimulationAccuracy) -> PlatformComparison:
             for profile, comparison in accuracy.gaps.items()
         ),
         {profile: _bands(bands) for profile, bands in accuracy.hours.items()},
+        tuple(
+            SampleScatter(
+                one.name, one.x, one.y, *map(_points, (one.observed, one.simulated, one.curve))
+            )
+            for one in accuracy.scatters
+        ),
+        tuple(
+            DurationHistogram(one.name, *map(_numbers, (one.edges_s, one.observed, one.simulated)))
+            for one in accuracy.histograms
+        ),
     )
+
+
+def _points(points: Floats) -> Points:
+    return tuple((float(x), float(y)) for x, y in points)
+
+
+def _numbers(values: Floats) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
 
 
 def as_table(result: PlatformComparison) -> Mapping[str, Any]:
@@ -133,17 +154,26 @@ def as_table(result: PlatformComparison) -> Mapping[str, Any]:
 
 def from_table(table: Mapping[str, Any]) -> PlatformComparison:
     """Return a comparison from the JSON object that `as_table` returns."""
-    lists = ("observed", "simulated", "low", "high")
 
-    def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: tuple(value) if name in lists else value for name, value in row.items()}
+    def frozen(value: Any) -> Any:
+        return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+    def entries(rows: Any) -> Any:
+        return [{name: frozen(value) for name, value in row.items()} for row in rows]
 
     parts = {
-        "tasks": tuple(QuantileComparison(**frozen(entry)) for entry in table["tasks"]),
-        "gaps": tuple(QuantileComparison(**frozen(entry)) for entry in table["gaps"]),
-        "hours": {name: WeekBands(**frozen(entry)) for name, entry in table["hours"].items()},
+        name: tuple(kind(**entry) for entry in entries(table[name]))
+        for name, kind in _KINDS.items()
     }
-    return PlatformComparison(**{**table, **parts})
+    bands = (WeekBands(**entry) for entry in entries(table["hours"].values()))
+    hours = dict(zip(table["hours"], bands, strict=True))
+    return PlatformComparison(**{**table, **parts, "hours": hours})
+
+
+_KINDS: Mapping[str, Callable[..., Any]] = {
+    "tasks": QuantileComparison, "gaps": QuantileComparison, "scatters": SampleScatter,
+    "histograms": DurationHistogram,
+}  # fmt: skip
 
 
 def _quantiles(comparison: DistributionComparison, name: str) -> QuantileComparison:
@@ -155,11 +185,10 @@ def _quantiles(comparison: DistributionComparison, name: str) -> QuantileCompari
 
 
 def _bands(bands: HourlyBands) -> WeekBands:
-    observed, simulated, low, high = (
-        tuple(float(value) for value in column)
-        for column in (bands.observed, bands.simulated, bands.low, bands.high)
-    )
-    return WeekBands(observed, simulated, low, high, bands.within)
+    return WeekBands(
+        _numbers(bands.observed), _numbers(bands.simulated), _numbers(bands.low),
+        _numbers(bands.high), bands.within,
+    )  # fmt: skip
 
 
 MOST_POINTS = 750

@@ -1,7 +1,8 @@
 """Validation of a simulation against the log that it was fitted to.
 
 Distributions are compared by quantiles, Kolmogorov-Smirnov and Wasserstein distance, arrivals by
-hour of the week (section VI-B and figure 12 of the PipeSim paper).
+hour of the week (section VI-B and figure 12 of the PipeSim paper). Data sets, preprocessing and
+training are also given as the samples that figures 8, 9(a) and 9(b) show.
 """
 
 from collections.abc import Mapping
@@ -122,12 +123,35 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
     """
     if "tasks" not in result.tables:
         raise SetupError("only a trace in memory can be compared; simulate without a folder.")
+    pairs = _durations(logs, result)
+    times = logs.numbers["submit_s"][logs.texts["task"] == "train"]
+    arrived = np.sort(result.tables["pipelines"]["arrived_s"])
+    pairs.append(("gaps between arrivals", _gaps(times), _gaps(arrived)))
+    positive_pairs = [
+        (name, _above(observed), _above(simulated)) for name, observed, simulated in pairs
+    ]
+    compared = tuple(
+        compare(name, observed, simulated)
+        for name, observed, simulated in positive_pairs
+        if len(observed) >= LEAST_TASKS and len(simulated) >= LEAST_TASKS
+    )
+    if not compared:
+        raise SetupError("log and simulation share no task that is frequent enough to compare.")
+    return compared
+
+
+Pair = tuple[str, Floats, Floats]
+"""Name of a sample, its values in the log, and its simulated values."""
+
+
+def _durations(logs: PlatformLogs, result: PlatformResult) -> list[Pair]:
+    """Return the seconds of each kind of task, and of training by framework."""
     tasks, pipelines = result.tables["tasks"], result.tables["pipelines"]
     seconds = tasks["ended_s"] - tasks["started_s"]
     place = np.searchsorted(pipelines["pipeline"], tasks["pipeline"])
     framework = np.array(result.texts["framework"])[pipelines["framework"][place]]
     prototype = np.array(result.texts["prototype"])[pipelines["prototype"][place]]
-    pairs = []
+    pairs: list[Pair] = []
     for kind, name in enumerate(TASKS):
         observed = logs.texts["task"] == name
         # a hierarchical pipeline trains twice, once in part
@@ -144,20 +168,121 @@ def validate(logs: PlatformLogs, result: PlatformResult) -> tuple[DistributionCo
                         seconds[simulated & (framework == framework_name)],
                     )
                 )
-    times = logs.numbers["submit_s"][logs.texts["task"] == "train"]
-    arrived = np.sort(pipelines["arrived_s"])
-    pairs.append(("gaps between arrivals", _gaps(times), _gaps(arrived)))
-    positive_pairs = [
-        (name, _above(observed), _above(simulated)) for name, observed, simulated in pairs
+    return pairs
+
+
+MOST_POINTS = 200  # points of each side of a scatter plot
+HISTOGRAM_BINS = 40
+LARGEST_SHOWN = 0.99  # quantile of the log at which a histogram ends, as in figure 9(b)
+MOST_HISTOGRAMS = 2  # frameworks, as in figure 9(b)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleScatter:
+    """Two quantities of the log and of the simulation: a subsample of points of each.
+
+    Attributes:
+        name: name of the y axis over that of the x axis.
+        x, y: names of the quantities.
+        observed, simulated: float64 [n, 2], all above 0.
+        curve: float64 [n, 2], a fitted function of x; empty if there is none.
+    """
+
+    name: str
+    x: str
+    y: str
+    observed: Floats
+    simulated: Floats
+    curve: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class DurationHistogram:
+    """Durations of the log and of the simulation up to a quantile of the log.
+
+    Attributes:
+        edges_s: float64 [n + 1], equally wide bins from 0.
+        observed, simulated: float64 [n], share of all durations in each bin.
+    """
+
+    name: str
+    edges_s: Floats
+    observed: Floats
+    simulated: Floats
+
+
+def scatters(
+    logs: PlatformLogs, result: PlatformResult, statistics: PlatformStatistics, seed: int = 0
+) -> tuple[SampleScatter, ...]:
+    """Return the dimensions of data sets (figure 8) and preprocessing by size (figure 9(a)).
+
+    Data sets are de-duplicated, as in the paper. A scatter without points on a side is left out.
+    """
+    rng = np.random.default_rng(seed)
+    tasks, pipelines = result.tables["tasks"], result.tables["pipelines"]
+    quantities = ("rows", "columns", "bytes")
+    of_log = np.column_stack([logs.numbers[name] for name in quantities])
+    of_simulation = np.column_stack([pipelines[name].astype(float) for name in quantities])
+    place = np.searchsorted(pipelines["pipeline"], tasks["pipeline"])
+    is_done = [
+        logs.texts["task"] == "preprocess", tasks["task"] == TASKS.index("preprocess"),
+    ]  # fmt: skip
+    seconds = [logs.numbers["seconds"], tasks["ended_s"] - tasks["started_s"]]
+    assets = [_distinct(of_log), _distinct(of_simulation)]
+    cells = [of_log[:, :2].prod(axis=1), of_simulation[place, :2].prod(axis=1)]
+    several = [
+        ("rows over columns", "columns", "rows", [one[:, [1, 0]] for one in assets]),
+        (
+            "bytes over cells", "cells", "bytes",
+            [np.column_stack([one[:, :2].prod(axis=1), one[:, 2]]) for one in assets],
+        ),
+        (
+            "preprocessing over cells", "cells", "seconds",
+            [
+                np.column_stack([size, spent])[done]
+                for size, spent, done in zip(cells, seconds, is_done, strict=True)
+            ],
+        ),
+    ]  # fmt: skip
+    found = []
+    for name, x, y, sides in several:
+        observed, simulated = (_subsample(side, rng) for side in sides)
+        if len(observed) and len(simulated):
+            curve = np.empty((0, 2))
+            if y == "seconds":
+                size = np.geomspace(observed[:, 0].min(), observed[:, 0].max(), 60)
+                curve = np.column_stack([size, statistics.preprocess.expected(size)])
+            found.append(SampleScatter(name, x, y, observed, simulated, curve))
+    return tuple(found)
+
+
+def _distinct(assets: Floats) -> Floats:
+    return np.unique(assets[np.isfinite(assets).all(axis=1)], axis=0)
+
+
+def _subsample(points: Floats, rng: np.random.Generator) -> Floats:
+    usable = points[(np.isfinite(points) & (points > 0)).all(axis=1)]
+    if len(usable) <= MOST_POINTS:
+        return usable
+    return usable[rng.choice(len(usable), MOST_POINTS, replace=False)]
+
+
+def histograms(logs: PlatformLogs, result: PlatformResult) -> tuple[DurationHistogram, ...]:
+    """Return training times of the frameworks with most trainings in the log (figure 9(b))."""
+    pairs = [
+        (name, _above(observed), _above(simulated))
+        for name, observed, simulated in _durations(logs, result)
+        if name.startswith("train ")
     ]
-    compared = tuple(
-        compare(name, observed, simulated)
-        for name, observed, simulated in positive_pairs
-        if len(observed) >= LEAST_TASKS and len(simulated) >= LEAST_TASKS
-    )
-    if not compared:
-        raise SetupError("log and simulation share no task that is frequent enough to compare.")
-    return compared
+    enough = [pair for pair in pairs if min(map(len, pair[1:])) >= LEAST_TASKS]
+    enough.sort(key=lambda pair: -len(pair[1]))
+    return tuple(_histogram(*pair) for pair in enough[:MOST_HISTOGRAMS])
+
+
+def _histogram(name: str, observed: Floats, simulated: Floats) -> DurationHistogram:
+    edges_s = np.linspace(0.0, float(np.quantile(observed, LARGEST_SHOWN)), HISTOGRAM_BINS + 1)
+    shares = [np.histogram(side, edges_s)[0] / len(side) for side in (observed, simulated)]
+    return DurationHistogram(name, edges_s, *shares)
 
 
 def hourly_bands(observed_s: Floats, simulated_s: Floats, start_s: float = 0.0) -> HourlyBands:
@@ -222,6 +347,8 @@ class SimulationAccuracy:
         tasks: comparisons by kind of task, and of training by framework.
         gaps: comparisons of gaps between arrivals, by profile; empty if the log has no times.
         hours: arrivals by hour of the week, by profile; empty if one side has less than two weeks.
+        scatters: data sets and preprocessing; empty if the log has no sizes.
+        histograms: training times of the two most frequent frameworks.
     """
 
     n_observed: int
@@ -232,6 +359,8 @@ class SimulationAccuracy:
     tasks: tuple[DistributionComparison, ...]
     gaps: Mapping[str, DistributionComparison]
     hours: Mapping[str, HourlyBands]
+    scatters: tuple[SampleScatter, ...]
+    histograms: tuple[DurationHistogram, ...]
 
 
 def accuracy(
@@ -267,8 +396,9 @@ def accuracy(
             except SetupError:  # less than two whole weeks
                 hours.clear()
     return SimulationAccuracy(
-        len(logs), result.n_pipelines, weeks, seed, statistics.source, tasks, gaps, hours
-    )
+        len(logs), result.n_pipelines, weeks, seed, statistics.source, tasks, gaps, hours,
+        scatters(logs, result, statistics, seed), histograms(logs, result),
+    )  # fmt: skip
 
 
 def log_of(result: PlatformResult) -> PlatformLogs:

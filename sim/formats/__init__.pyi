@@ -15,6 +15,7 @@ from .registry import SACCT as SACCT
 from .registry import SWF as SWF
 from .registry import Format as Format
 from .registry import format_by_name as format_by_name
+from .registry import is_cloud_trace as is_cloud_trace
 from .registry import is_model as is_model
 from .registry import roundtrip_losses as roundtrip_losses
 from .registry import scheduler_of as scheduler_of
@@ -35,6 +36,5 @@ from .task_table import read_task_table as read_task_table
 from .task_table import write_cloudsimpy as write_cloudsimpy
 from .task_table import write_task_table as write_task_table
 from .vm_trace import VM_COLUMNS as VM_COLUMNS
-from .vm_trace import is_cloud_trace as is_cloud_trace
 from .vm_trace import read_cloud_trace as read_cloud_trace
 from .vm_trace import read_vm_table as read_vm_table

@@ -30,6 +30,7 @@ from sim.formats.task_table import (
     write_cloudsimpy,
     write_task_table,
 )
+from sim.formats.vm_trace import is_cloud_text, read_batches
 from sim.model.errors import WorkloadError, path_text
 from sim.model.files import atomic_file
 from sim.model.tasks import Tasks
@@ -134,6 +135,10 @@ TASKS = Format(
     lambda path, _: read_task_table(path), write_task_table, (".tasks.csv", ".tasks.csv.gz"),
     holds="dependencies",
 )  # fmt: skip
+BERGSMA = Format(
+    "bergsma", "a trace of batches of Bergsma et al.", is_cloud_text,
+    lambda path, _: read_batches(path),
+)  # fmt: skip
 
 SACCT = Format(
     "sacct", "a dump of Slurm's sacct", is_sacct, read_sacct,
@@ -146,7 +151,9 @@ PBS = Format(
     rules=SACCT.rules - {"time_zone"},
 )  # fmt: skip
 
-FORMATS: tuple[Format, ...] = (JSONL, SACCT, PBS, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF)
+FORMATS: tuple[Format, ...] = (
+    JSONL, BERGSMA, SACCT, PBS, OPENB, PHILLY, CLOUDSIMPY, TASKS, SWF,
+)  # fmt: skip
 
 
 def format_of(path: Path) -> Format:
@@ -175,6 +182,11 @@ def scheduler_of(path: Path) -> str | None:
     """
     begin = _begin_of(path)
     return next(entry for entry in FORMATS if entry.is_it(begin)).scheduler_in(begin)
+
+
+def is_cloud_trace(path: Path) -> bool:
+    """Return whether a file is a Bergsma trace of batches of flavours."""
+    return is_cloud_text(_begin_of(path))
 
 
 def is_model(path: Path) -> bool:

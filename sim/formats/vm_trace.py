@@ -12,7 +12,6 @@ the end are censored. Machines from before the begin are left out, because only 
 them are known.
 """
 
-import gzip
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,9 +24,11 @@ from numpy.typing import NDArray
 from sim.formats.text_files import CsvTable, number_texts, read_bytes, read_csv, stem_of
 from sim.model.cloud_trace import PAPER, UNKNOWN, CloudTrace, Flavour, ObservedJobs, number_requests
 from sim.model.errors import TraceError
+from sim.model.workload import ReadingNote, Workload
 
 PERIOD_S = 300
 GIB = 2**30
+MILLI = 1000
 _LIFETIME = re.compile(r"([UC])(\d{1,3})", re.ASCII)
 BATCH_END = "|"
 
@@ -164,43 +165,110 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 MAP = "flav_map.txt"
-_FIRST_LINE = re.compile(rb"\d+ [^,|\s]+,[^\n]*\|")
-_BEGIN_BYTES = 65_536
+_FIRST_LINE = re.compile(r"\d+ [^,|\s]+,[^\n]*\|", re.ASCII)
+_OF_LIFETIMES = re.compile(r"(.+)\.c(\d+)", re.ASCII)
 
 
-def is_cloud_trace(path: Path) -> bool:
-    """Return whether a file looks like a Bergsma trace of batches of flavours."""
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as text:
-            return _FIRST_LINE.match(text.read(_BEGIN_BYTES)) is not None
-    except (OSError, EOFError):
-        return False
+def is_cloud_text(begin: str) -> bool:
+    """Return whether a text that begins so is a Bergsma trace of batches of flavours."""
+    return _FIRST_LINE.match(begin) is not None
 
 
 def read_cloud_trace(path: Path) -> CloudTrace:
-    """Read a Bergsma trace, with the flavour map and lifetimes from the same folder.
+    """Read a Bergsma trace, with its flavour map and its lifetimes.
 
-    The map is `MAP`; the lifetimes of ``v1.dev.txt.gz`` are the only ``v1.dev.c*.txt.gz``, and are
+    The map is `MAP` in the folder of the trace, or in ``../maps`` as in the authors' repository.
+    The lifetimes of ``v1.dev.txt.gz`` are the only ``v1.dev.c*.txt.gz`` in its folder, and are
     unknown if there is none.
 
     Raises:
-        TraceError: there is no map, there are several files of lifetimes, or one cannot be read.
+        TraceError: the file has lifetimes instead of flavours, there is no map, there are several
+            files of lifetimes, or one cannot be read.
     """
-    name = path.name.removesuffix(".gz").removesuffix(".txt")
-    there = path.parent / MAP
-    if not there.exists():
+    name = _name_of(path)
+    of_lifetimes = _OF_LIFETIMES.fullmatch(name)
+    if of_lifetimes is not None:
+        expected = f"these are lifetimes; give the file of their flavours, {of_lifetimes[1]}.txt."
+        raise TraceError(path, expected=expected)
+    folders = (path.parent, path.parent / ".." / "maps")
+    maps = [folder / MAP for folder in folders if (folder / MAP).exists()]
+    if not maps:
         raise TraceError(path, expected=f"the map of its flavours, {MAP}, must be in its folder.")
-    lives = sorted(
-        lifetime_path
-        for ending in (".txt", ".txt.gz")
-        for lifetime_path in path.parent.glob(f"{name}.c*{ending}")
-    )
+    lives = _lifetime_files(path)
     if len(lives) > 1:
         file_names = " and ".join(lifetime_path.name for lifetime_path in lives)
         raise TraceError(path, expected=f"one file of lifetimes is allowed, not {file_names}.")
-    return read_bergsma(path, read_flavours(there), lives[0] if lives else None)
+    return read_bergsma(path, read_flavours(maps[0]), lives[0] if lives else None)
+
+
+def _name_of(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".txt")
+
+
+def _lifetime_files(path: Path) -> list[Path]:
+    return sorted(
+        lifetime_path
+        for ending in (".txt", ".txt.gz")
+        for lifetime_path in path.parent.glob(f"{_name_of(path)}.c*{ending}")
+    )
+
+
+def read_batches(path: Path) -> Workload:
+    """Read the jobs of a Bergsma trace as a workload.
+
+    Jobs of a period are submitted evenly apart (section 2.4). A job that has ended ran for the
+    middle of its bin, or half a period if it ended in its first one. A job that still ran at the
+    end of the observation, which the name of the file of lifetimes tells, ran until then. Queues
+    are flavours, each batch counts as a user of its own, and dates are unknown.
+
+    Raises:
+        TraceError: as `read_cloud_trace`, or lifetimes or the end of the observation are unknown.
+    """
+    trace, lives = read_cloud_trace(path), _lifetime_files(path)
+    named = None if not lives else _OF_LIFETIMES.fullmatch(_name_of(lives[0]))
+    if named is None:
+        expected = (
+            f"without lifetimes nothing can be simulated; {_name_of(path)}.cSECONDS.txt must be in "
+            "its folder, with the end of the observation in its name. (workload fit reads flavours "
+            "alone.)"
+        )
+        raise TraceError(path, expected=expected)
+    submit_s, end_s, ran_on = trace.starts_s(), float(named[2]), trace.censored == 1
+    if (submit_s[ran_on] >= end_s).any():
+        expected = f"jobs that still ran at {end_s:g} s must begin before; see its name."
+        raise TraceError(lives[0], expected=expected)
+    edges_s = trace.bins.edges_s
+    middle_s = (edges_s[:-1] + edges_s[1:]) / 2
+    middle_s[0] = trace.period_s / 2
+    mcpu, memory = (
+        np.array([getattr(flavour, name) for flavour in trace.flavours], dtype=np.int64)
+        for name in ("mcpu", "mem_bytes")
+    )
+    cores = np.maximum(-(-mcpu // MILLI), 1)
+    return Workload.from_arrays(
+        submit_s=submit_s,
+        runtime_s=np.where(ran_on, end_s - submit_s, middle_s[trace.lifetime]),
+        procs=cores[trace.flavour],
+        mem_bytes_per_proc=(memory // cores)[trace.flavour],
+        queue=trace.flavour,
+        user=trace.batch - trace.batch[0],
+        name=_name_of(path),
+        notes=_notes(trace, int(ran_on.sum())),
+    )
+
+
+def _notes(trace: CloudTrace, n_ran_on: int) -> list[ReadingNote]:
+    n, names = trace.n_jobs, ", ".join(flavour.name for flavour in trace.flavours)
+    ended = f"the file has bins of lifetimes; {n - n_ran_on:,} jobs ran for the middle of theirs."
+    notes = [
+        ReadingNote("lifetime_bins", n - n_ran_on, ended),
+        ReadingNote("user", n, f"{trace.n_batches:,} batches count as users; the file has none."),
+        ReadingNote("queue", n, f"queues are the flavours, from 0: {names}."),
+    ]
+    if n_ran_on:
+        last = f"{n_ran_on:,} jobs ran until the log ended; they may have run longer than recorded."
+        notes.append(ReadingNote("end_of_log", n_ran_on, last))
+    return notes
 
 
 VM_COLUMNS: Mapping[str, str] = {
@@ -208,7 +276,6 @@ VM_COLUMNS: Mapping[str, str] = {
     "cores": "cpu_request", "gpus": "gpu_request", "memory_gib": "memory_request",
 }  # fmt: skip
 """Needed quantities, with the usual names of their columns; cores, gpus and memory are optional."""
-MILLI = 1000
 _NEVER = -1.0
 
 

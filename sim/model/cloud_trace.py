@@ -165,6 +165,18 @@ class CloudTrace:
         """Return whether each job is the first of its batch: bool [n_jobs]."""
         return np.concatenate([[True], np.diff(self.batch) > 0])
 
+    def starts_s(self, zero_period: int = 0) -> Floats:
+        """Return when each job begins, evenly spaced within its period: float64 [n_jobs].
+
+        Seconds count from the begin of `zero_period`; 0 is the clock of the trace.
+        """
+        _, first, which, counts = np.unique(
+            self.period, return_index=True, return_inverse=True, return_counts=True
+        )
+        rank = np.arange(self.n_jobs) - first[which]
+        starts: Floats = (self.period - zero_period + rank / counts[which]) * self.period_s
+        return starts
+
     @property
     def batch_sizes(self) -> Ints:
         """Return the number of jobs of each batch: int64 [n_batches]."""

@@ -10,10 +10,10 @@ from .algorithms import simulate_algorithm as simulate_algorithm
 from .learned.compiled import ENGINES as ENGINES
 from .learned.compiled import simulate_learned as simulate_learned
 from .learned.features import FEATURES as FEATURES
-from .learned.references import hindsight_bound as hindsight_bound
 from .learned.rewards import REWARD_GIVERS as REWARD_GIVERS
 from .learned.rewards import FinishedJobs as FinishedJobs
 from .learned.rewards import RewardGiver as RewardGiver
+from .learned.rewards import hindsight_bound as hindsight_bound
 from .learned.rewards import reward_giver_named as reward_giver_named
 from .learned.scheduler import CurvePoint as CurvePoint
 from .learned.scheduler import LearnedPlacement as LearnedPlacement

@@ -108,8 +108,8 @@ class AlgorithmRun:
     """Outcome of a simulation in which an `Algorithm` object placed the tasks.
 
     Attributes:
-        result: result as of any engine, for `summarise_instances`. Its digest is unique, because a
-            scenario does not describe the object: it is in no cache.
+        result: result as of any engine, for `summarise_instances`. Its digest is not that of the
+            scenario, which does not describe the object: it is in no cache.
         series: records of the monitor; None without one.
         n_asked: number of calls of the algorithm.
     """
@@ -277,7 +277,7 @@ def simulate_algorithm(
     fleet, table = interpretable(fleet_arrays), interpretable(table)
     state = LiveState(scenario, fleet)
     choose = getattr(algorithm, "algorithm", algorithm)
-    kind: Any = algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
+    kind = _kind_of(algorithm)
     if not callable(choose):
         name = f"{kind.__module__}.{kind.__qualname__}"
         raise ScenarioError(f"{name} cannot be called; give it a method algorithm(cluster, clock).")
@@ -320,7 +320,7 @@ def simulate_algorithm(
     stuck = state.never_placed()
     if stuck:
         raise ScenarioError(_why_stuck(state, stuck, kind.__name__, tick_s))
-    result = named_result(instances_result(scenario, fleet, table, "process"), kind, tick_s)
+    result = named_result(instances_result(scenario, fleet, table, "process"), algorithm, tick_s)
     return AlgorithmRun(result, None if watcher is None else watcher.series(), decider.n_asked)
 
 
@@ -345,12 +345,23 @@ def checked_algorithm(
 
 
 def named_result(
-    result: SimulationResult, kind: Any, tick_s: float | None = None
+    result: SimulationResult, algorithm: Algorithm, tick_s: float | None = None
 ) -> SimulationResult:
-    """Return a result with the digest of its scenario and of the kind of algorithm object."""
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    identity = f"{result.scenario_digest} {name} {tick_s!r}"
+    """Return a result with the digest of its scenario, of the algorithm, and of its interval.
+
+    An algorithm is known by its class, and by the text of its attribute `digest` if it has one, as
+    a trained scheduler has.
+    """
+    kind, content = _kind_of(algorithm), getattr(algorithm, "digest", "")
+    identity = f"{result.scenario_digest} {kind.__module__}.{kind.__qualname__} {tick_s!r}"
+    if isinstance(content, str):
+        identity += content
     return replace(result, scenario_digest=hashlib.sha256(identity.encode()).hexdigest())
+
+
+def _kind_of(algorithm: Algorithm) -> Any:
+    """Return the class of an algorithm object, or the function itself."""
+    return algorithm if hasattr(algorithm, "__qualname__") else type(algorithm)
 
 
 def _why_stuck(state: LiveState, tasks: list[int], name: str, tick_s: float | None) -> str:

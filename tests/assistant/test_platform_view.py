@@ -8,11 +8,15 @@ import pytest
 
 from assistant.applications.extensions.ai_platform import TODAY, AiPlatform
 from assistant.presentation.charts.ai_platform import (
+    DurationHistogram,
     PlatformComparison,
     QuantileComparison,
+    SampleScatter,
     WeekBands,
+    histogram_chart,
     platform_picture,
     qq_chart,
+    scatter_chart,
 )
 from assistant.presentation.report.html import comparison_rows, render_comparison, render_dashboard
 from assistant.simtools.ai_platform import (
@@ -156,7 +160,14 @@ FOUND = PlatformComparison(
         ),
     ),
     {"random": WeekBands((1.0,) * 168, (2.0,) * 168, (0.0,) * 168, (3.0,) * 168, 1.0)},
-)
+    (
+        SampleScatter(
+            "preprocessing over cells", "cells", "seconds", ((10.0, 1.0), (100.0, 2.0)),
+            ((20.0, 1.5),), ((10.0, 1.0), (100.0, 2.5)),
+        ),
+    ),
+    (DurationHistogram("train <b>", (0.0, 5.0, 10.0), (0.75, 0.24), (0.5, 0.5)),),
+)  # fmt: skip
 
 
 def test_a_comparison_is_told_in_words_and_read_again() -> None:
@@ -174,10 +185,16 @@ def test_a_comparison_is_told_in_words_and_read_again() -> None:
 
 def test_the_page_of_a_comparison_is_whole_and_foreign_text_stays_text() -> None:
     page = render_comparison(FOUND)
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5
     assert "train &lt;b&gt;" in page
     assert "train <b>" not in page
     assert "100% of the 168 hours lie within the grey bands" in page
     diagonal, dots = qq_chart(FOUND.tasks[0])["layer"]
     assert [one["observed"] for one in diagonal["data"]["values"]] == [1.0, 8.0]
     assert dots["data"]["values"][2] == {"observed": 4.0, "simulated": 8.0}
+    points, curve = scatter_chart(FOUND.scatters[0])["layer"]
+    assert points["data"]["values"][2] == {"of": "simulated", "x": 20.0, "y": 1.5}
+    assert curve["data"]["values"] == [{"x": 10.0, "y": 1.0}, {"x": 100.0, "y": 2.5}]
+    steps = histogram_chart(FOUND.histograms[0])["data"]["values"]
+    assert steps[1] == {"of": "observed", "edge_s": 5.0, "share": 0.24}
+    assert steps[-1] == {"of": "simulated", "edge_s": 10.0, "share": 0.0}

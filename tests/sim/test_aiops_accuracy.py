@@ -33,6 +33,24 @@ def test_a_log_of_a_simulation_is_compared_by_the_numbers_of_the_validation() ->
         name: one for name, one in expected.items() if name != "gaps between arrivals"
     }
     assert found.gaps["calendar"].ks == expected["gaps between arrivals"].ks
+    of_data, of_bytes, of_preprocessing = found.scatters
+    assets = {
+        (row, column, size)
+        for row, column, size in np.column_stack(
+            [logs.numbers[n] for n in ("rows", "columns", "bytes")]
+        )
+    }
+    assert len({*map(tuple, of_data.observed)}) == len(of_data.observed), "no data set twice"
+    assert {(y, x) for x, y in of_data.observed} <= {asset[:2] for asset in assets}
+    assert {(x, y) for x, y in of_bytes.observed} <= {(r * c, size) for r, c, size in assets}
+    size, seconds = of_preprocessing.simulated.T
+    assert (seconds > statistics.preprocess.expected(size)).all(), "the noise is above 0"
+    assert [one.name for one in found.histograms] == ["train SparkML", "train TensorFlow"]
+    for one in found.histograms:
+        assert one.observed.sum() == pytest.approx(0.99, abs=0.02)
+        assert one.simulated.sum() <= 1.0
+    without = replace(logs, numbers=logs.numbers | {"rows": np.full(len(logs), np.nan)})
+    assert accuracy(without, statistics, weeks=1, seed=4).scatters == ()
 
 
 @pytest.mark.soak

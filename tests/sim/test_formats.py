@@ -139,7 +139,7 @@ def test_a_name_of_no_format_is_refused_before_anything_is_written(tmp_path: Pat
     ):
         format_by_name(tmp_path / "a.csv")
     only_read = {one.name for one in FORMATS if one.write is None}
-    assert only_read == {"openb", "philly", "sacct", "pbs"}
+    assert only_read == {"bergsma", "openb", "philly", "sacct", "pbs"}
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

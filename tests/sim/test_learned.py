@@ -137,6 +137,16 @@ def test_machine_code_decides_as_python(kind: str) -> None:
     assert n_ran > 5
 
 
+def test_a_result_names_the_scheduler_that_placed() -> None:
+    one = scenario_of_instances(40)
+    one = replace(one, options=dict(one.options) | {"all_or_nothing": 0})
+    digests = [
+        simulate_learned(one, scheduler("jobs", seed), compiled=False).scenario_digest
+        for seed in (1, 1, 2)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
 @pytest.mark.parametrize("kind", ["graph", "jobs"])
 def test_machine_code_sees_deep_graphs_as_python(kind: str) -> None:
     """Ten jobs of six tasks for one core: nothing but the scores decides their order."""

@@ -66,8 +66,8 @@ def model_lines(model: Model) -> list[str]:
 Log = Annotated[
     Path,
     typer.Argument(
-        help="A workload: a job log in SWF, a dump of Slurm's sacct, JSONL, a table of openb, "
-        "Philly, CloudSimPy or tasks; also gzipped.",
+        help="A workload: a job log in SWF, a dump of Slurm's sacct, JSONL, batches of flavours, a "
+        "table of openb, Philly, CloudSimPy or tasks; also gzipped.",
         show_default=False,
     ),
 ]

@@ -1,7 +1,8 @@
-"""Charts of an AI platform: dashboard and Q-Q plots, as in figures 11 and 12 of the PipeSim paper.
+"""Charts of an AI platform: dashboard and comparisons with a log, after figures of PipeSim.
 
-The dashboard also shows metrics of models and their total potential over time, which the paper
-lists as missing. The Q-Q plots compare quantiles of the simulation with those of a log.
+The dashboard (figure 11) also shows metrics of models and their total potential over time, which
+the paper lists as missing. Compared with a log are data sets (figure 8), preprocessing by size
+(9a), training times (9b), quantiles of durations, and arrivals by hour (12).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ FINE_TICKS = (
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1200, 3600, 7200, 18000,
 )  # fmt: skip
 _SECONDS_WORDS = (
-    "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? datum.value / 60 + ' min' : "
-    "datum.value / 3600 + ' h'"
+    "datum.value < 60 ? datum.value + ' s' : datum.value < 3600 ? "
+    "format(datum.value / 60, '.3~r') + ' min' : format(datum.value / 3600, '.3~r') + ' h'"
 )
 
 
@@ -122,6 +123,41 @@ class WeekBands:
     within: float
 
 
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleScatter:
+    """Points of two quantities in the log and in the simulation, both above 0.
+
+    Attributes:
+        name: name of the y axis over that of the x axis.
+        x, y: names of the quantities.
+        curve: a fitted function of x; empty if there is none.
+    """
+
+    name: str
+    x: str
+    y: str
+    observed: Points
+    simulated: Points
+    curve: Points
+
+
+@dataclass(frozen=True, slots=True)
+class DurationHistogram:
+    """Shares of the observed and of the simulated durations in equally wide bins from 0.
+
+    Attributes:
+        edges_s: edges of the bins, one more than there are shares.
+    """
+
+    name: str
+    edges_s: tuple[float, ...]
+    observed: tuple[float, ...]
+    simulated: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PlatformComparison:
     """A comparison of the log of an AI platform with a simulation of the platform.
@@ -132,6 +168,8 @@ class PlatformComparison:
         tasks: durations of each kind of task, and of training by framework.
         gaps: gaps between arrivals, by profile.
         hours: arrivals by hour of the week, by profile.
+        scatters: data sets and preprocessing.
+        histograms: training times by framework.
     """
 
     log: str
@@ -143,6 +181,8 @@ class PlatformComparison:
     tasks: tuple[QuantileComparison, ...]
     gaps: tuple[QuantileComparison, ...]
     hours: Mapping[str, WeekBands]
+    scatters: tuple[SampleScatter, ...]
+    histograms: tuple[DurationHistogram, ...]
 
     @property
     def headline(self) -> str:
@@ -224,6 +264,76 @@ def qq_chart(quantiles: QuantileComparison) -> Spec:
     }  # fmt: skip
 
 
+_SIDES = ("observed", "simulated")
+_SIDE_COLOURS: Spec = {
+    "type": "nominal", "scale": {"domain": list(_SIDES), "range": [MUTED, ACCENT]},
+    "legend": {"orient": "top", "title": None},
+}  # fmt: skip
+
+
+def scatter_chart(scatter: SampleScatter) -> Spec:
+    """Draw observed and simulated points on log scales, with the fitted curve if there is one."""
+    rows: list[Spec] = [
+        {"of": side, "x": x, "y": y} for side in _SIDES for x, y in getattr(scatter, side)
+    ]  # fmt: skip
+
+    def axis(channel: str, name: str) -> Spec:
+        words: Spec = {"format": "~s"}
+        if name == "seconds":
+            values = [row[channel] for row in rows]
+            ticks = [tick for tick in FINE_TICKS if min(values) <= tick <= max(values)]
+            words = {"labelExpr": _SECONDS_WORDS, "values": ticks}
+        return {
+            "field": channel, "type": "quantitative", "title": name, "scale": {"type": "log"},
+            "axis": {"tickCount": 5, "labelOverlap": True, **words},
+        }  # fmt: skip
+
+    x, y = axis("x", scatter.x), axis("y", scatter.y)
+    tooltip = [{"field": "of", "title": "side"}] + [
+        {"field": channel, "title": name, "format": ".4~g"}
+        for channel, name in (("x", scatter.x), ("y", scatter.y))
+    ]
+    layers: list[Spec] = [
+        {
+            "data": {"values": rows},
+            "mark": {"type": "point", "filled": True, "size": 16, "opacity": 0.6},
+            "encoding": {
+                "x": x, "y": y, "color": {"field": "of", **_SIDE_COLOURS}, "tooltip": tooltip,
+            },
+        }
+    ]  # fmt: skip
+    if scatter.curve:
+        layers.append({
+            "data": {"values": [{"x": x, "y": y} for x, y in scatter.curve]},
+            "mark": {"type": "line", "color": SERIES[1], "strokeWidth": 2},
+            "encoding": {"x": x, "y": y},
+        })  # fmt: skip
+    return {**frame(300, 220), "layer": layers}
+
+
+def histogram_chart(histogram: DurationHistogram) -> Spec:
+    """Draw the shares of observed and simulated durations as two step lines."""
+    rows = [
+        {"of": side, "edge_s": edge_s, "share": share}
+        for side in _SIDES
+        for edge_s, share in zip(
+            histogram.edges_s, (*getattr(histogram, side), 0.0), strict=True
+        )
+    ]  # fmt: skip
+    return {
+        **frame(300, 220),
+        "data": {"values": rows},
+        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.8},
+        "encoding": {
+            "x": {"field": "edge_s", "type": "quantitative", "title": "seconds",
+                  "axis": {"tickCount": 6, "labelExpr": _SECONDS_WORDS}},
+            "y": {"field": "share", "type": "quantitative", "title": "share of the tasks",
+                  "axis": {"format": ".0%", "tickCount": 5}},
+            "color": {"field": "of", **_SIDE_COLOURS},
+        },
+    }  # fmt: skip
+
+
 def week_chart(bands: WeekBands) -> Spec:
     """Draw observed and simulated mean arrivals by hour of the week, with a band."""
     columns = (bands.observed, bands.simulated, bands.low, bands.high)
@@ -232,23 +342,18 @@ def week_chart(bands: WeekBands) -> Spec:
         for hour, (o, s, low, high) in enumerate(zip(*columns, strict=True))
     ]
     days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-    series_names = ["observed", "simulated"]
     x = {
         "field": "day", "type": "quantitative", "title": None,
         "scale": {"domain": [0, 7], "nice": False},
         "axis": {"values": list(range(7)), "labelExpr": f"{list(days)}[datum.value]",
                  "labelAlign": "left"},
     }  # fmt: skip
-    colour = {
-        "type": "nominal", "scale": {"domain": series_names, "range": [MUTED, ACCENT]},
-        "legend": {"orient": "top", "title": None},
-    }  # fmt: skip
 
     def line(name: str, width: float) -> Spec:
         y = {"field": name, "type": "quantitative", "title": "mean arrivals per hour"}
         return {
             "mark": {"type": "line", "strokeWidth": width},
-            "encoding": {"x": x, "y": y, "color": {**colour, "datum": name}},
+            "encoding": {"x": x, "y": y, "color": {**_SIDE_COLOURS, "datum": name}},
         }
 
     return {

@@ -22,9 +22,11 @@ from assistant.presentation.charts.ai_platform import (
     PlatformDrawing,
     QuantileComparison,
     Rows,
+    histogram_chart,
     length,
     panel_chart,
     qq_chart,
+    scatter_chart,
     week_chart,
 )
 from assistant.presentation.charts.comparison import best_overlay, effects_beside
@@ -330,6 +332,8 @@ def render_comparison(likeness: PlatformComparison) -> str:
         found=likeness,
         header=LIKENESS,
         rows=comparison_rows(likeness),
+        scatters=[(one, svg(scatter_chart(one))) for one in likeness.scatters],
+        histograms=[(one, svg(histogram_chart(one))) for one in likeness.histograms],
         tasks=[(comparison, svg(qq_chart(comparison))) for comparison in likeness.tasks],
         gaps=[(comparison, svg(qq_chart(comparison))) for comparison in likeness.gaps],
         weeks=[

@@ -19,7 +19,9 @@ from assistant.core.objective import Measure
 from assistant.presentation.charts.ai_platform import (
     PlatformComparison,
     QuantileComparison,
+    histogram_chart,
     qq_chart,
+    scatter_chart,
     week_chart,
 )
 from assistant.presentation.report.html import (
@@ -225,6 +227,7 @@ def _likeness_result(result: LikenessResult) -> None:
     )
     _plots("Execution times, quantiles over quantiles", likeness.tasks)
     _plots("Gaps between arrivals, by profile", likeness.gaps)
+    _samples(likeness)
     if likeness.hours:
         st.markdown("**Arrivals by hour of the week**")
     for name, bands in likeness.hours.items():
@@ -234,6 +237,29 @@ def _likeness_result(result: LikenessResult) -> None:
             alt=f"arrivals by hour of the week. {caption}",
         )  # fmt: skip
         st.caption(caption)
+
+
+def _samples(likeness: PlatformComparison) -> None:
+    """Draw data sets, preprocessing and training: figures 8, 9a and 9b of PipeSim."""
+    drawn = [
+        (scatter_chart(one), f"{one.name}; the line is the fitted curve" if one.curve else one.name)
+        for one in likeness.scatters
+    ]
+    drawn += [
+        (histogram_chart(one), f"{one.name}, up to the 99th percentile of the log")
+        for one in likeness.histograms
+    ]
+    if not drawn:
+        return
+    st.markdown("**Data sets, preprocessing and training**")
+    for at in range(0, len(drawn), 3):
+        for cell, (chart, caption) in zip(st.columns(3), drawn[at : at + 3], strict=False):
+            with cell:
+                st.vega_lite_chart(
+                    low(chart), theme=None, width="stretch",
+                    alt=f"the log beside the simulation: {caption}",
+                )  # fmt: skip
+                st.caption(escape_markdown(caption))
 
 
 def _plots(title: str, several: tuple[QuantileComparison, ...]) -> None:

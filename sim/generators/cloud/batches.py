@@ -185,10 +185,7 @@ def workload_of(
     their bin, but no longer than they requested. `queue` is the flavour. Each batch has its own
     user, because the paper generates no users.
     """
-    in_period = np.unique(trace.period, return_index=True, return_inverse=True, return_counts=True)
-    _, first, which, counts = in_period
-    rank = np.arange(trace.n_jobs) - first[which]
-    start_s = (trace.period + rank / counts[which]) * trace.period_s
+    start_s = trace.starts_s()
     lived_s = trace.bins.seconds(trace.lifetime, streams.of("lifetime_s"))
     if examples.tasks is None or examples.runtime_s is None:
         example = examples.draw(trace.flavour, streams.of("example"))
@@ -343,7 +340,7 @@ def cloud_windows_of_traces(
     rng = np.random.default_rng(0)
     lived_s = test.bins.seconds(test.lifetime, rng)
     jobs = WindowJobs(
-        starts_of(test), lived_s, examples.procs[test.flavour],
+        test.starts_s(test.first_period), lived_s, examples.procs[test.flavour],
         _memory(examples.procs, examples.mem_bytes_per_proc)[test.flavour],
         test.censored == 0, test.batch_sizes,
     )  # fmt: skip
@@ -361,16 +358,6 @@ def examples_of(trace: CloudTrace) -> JobExamples:
     )  # fmt: skip
 
 
-def starts_of(trace: CloudTrace) -> Floats:
-    """Return job starts in seconds after the window's begin, evenly spaced within each period."""
-    _, first, which, counts = np.unique(
-        trace.period, return_index=True, return_inverse=True, return_counts=True
-    )
-    rank = np.arange(trace.n_jobs) - first[which]
-    begin: Floats = (trace.period - trace.first_period + rank / counts[which]) * trace.period_s
-    return begin
-
-
 def generated_jobs(
     trace: CloudTrace,
     examples: JobExamples,
@@ -381,7 +368,8 @@ def generated_jobs(
     lived_s = trace.bins.seconds(trace.lifetime, lifetimes)
     rows = examples.draw(trace.flavour, example_rng)
     return WindowJobs(
-        starts_of(trace), np.minimum(lived_s, examples.requested_s[rows]), examples.procs[rows],
+        trace.starts_s(trace.first_period), np.minimum(lived_s, examples.requested_s[rows]),
+        examples.procs[rows],
         _memory(examples.procs, examples.mem_bytes_per_proc)[rows],
         np.ones(trace.n_jobs, dtype=bool), trace.batch_sizes,
     )  # fmt: skip

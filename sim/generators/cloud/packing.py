@@ -313,11 +313,7 @@ def requests_of_trace(
     """
     if not trace.knows_lifetimes:
         raise WorkloadError("the lifetimes of this trace are unknown; pack a trace with lifetimes.")
-    _, first, which, counts = np.unique(
-        trace.period, return_index=True, return_inverse=True, return_counts=True
-    )
-    rank = np.arange(trace.n_jobs) - first[which]
-    start_s = (trace.period + rank / counts[which]) * trace.period_s
+    start_s = trace.starts_s()
     end_s = start_s + trace.bins.seconds(trace.lifetime, rng)
     memory = np.array([flavour.mem_bytes for flavour in trace.flavours], dtype=np.int64)[
         trace.flavour

@@ -67,7 +67,7 @@ def simulate_learned(
     fleet, table = make_fleet(plain)
     fleet = with_network(fleet, scheduler, scenario)
     advance(lambda n_instants: program(fleet, decide, choose, table, n_instants))
-    return named_result(instances_result(scenario, fleet, table, "compiled"), LearnedPlacement)
+    return named_result(instances_result(scenario, fleet, table, "compiled"), scheduler)
 
 
 def _program() -> tuple[Any, Any, Any]:

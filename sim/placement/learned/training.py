@@ -26,17 +26,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.engines.compiled import run_instances_interpreted
 from sim.model.errors import ScenarioError
 from sim.model.scenario import Scenario
 from sim.placement.algorithms import FirstFit, simulate_algorithm
 from sim.placement.learned.brain import LAYERS, Adam, Brain, Floats, Ints, policy_gradient, softmax
 from sim.placement.learned.features import FEATURES
-from sim.placement.learned.references import (
-    heuristic_objective,
-    heuristics,
+from sim.placement.learned.rewards import (
+    FinishedJobs,
+    RewardGiver,
     hindsight_bound,
+    reward_giver_named,
 )
-from sim.placement.learned.rewards import FinishedJobs, RewardGiver, reward_giver_named
 from sim.placement.learned.scheduler import (
     CurvePoint,
     LearnedPlacement,
@@ -46,6 +47,7 @@ from sim.placement.learned.scheduler import (
     read_arrays,
     write_arrays,
 )
+from sim.policies.orders import ORDERS, TASK_ORDERS
 
 CHECKPOINT, VERSION = "copperline checkpoint of a training", 1
 HELD_BACK = 0.2
@@ -53,6 +55,9 @@ HIDDEN = (32, 16)
 LAST_RATE = 0.1
 MOST_PAIRS = 20_000
 """Pairs that an episode keeps; of a longer one random decisions are kept, which bounds memory."""
+
+IN_TURN, ANEW, FOR_TIES = "greedy", ("drf", "max_weight", "least_work"), ("fcfs", "upward_rank")
+PLACEMENTS = ("first_fit", "best_fit")
 
 MOST = {"iterations": 100_000, "jobs": 10_000, "parts": 1000, "episodes": 1000, "every": 100_000}
 
@@ -176,6 +181,31 @@ def objective_of(scenario: Scenario, algorithm: Any, giver: RewardGiver) -> floa
     return giver.objective(
         FinishedJobs.of(scenario, simulate_algorithm(scenario, algorithm).result)
     )
+
+
+def heuristics() -> tuple[tuple[str, str, str], ...]:
+    """Return the orders, rules of who is next, and placements that a training is compared with.
+
+    These are every order of jobs and of tasks, and every rule that asks anew who is next (with two
+    orders for ties), each with first fit and with best fit.
+    """
+    turns = [(order.name, IN_TURN) for order in (*ORDERS, *TASK_ORDERS)]
+    turns += [(order, rule) for rule in ANEW for order in FOR_TIES]
+    return tuple((*turn, placement) for turn in turns for placement in PLACEMENTS)
+
+
+def heuristic_objective(
+    scenario: Scenario, heuristic: tuple[str, str, str], giver: RewardGiver
+) -> float:
+    """Return the objective under a heuristic; infinite if it cannot place these jobs."""
+    order, backfill, placement = heuristic
+    try:
+        result = run_instances_interpreted(
+            replace(scenario, order=order, backfill=backfill, placement=placement)
+        )
+    except ScenarioError:
+        return np.inf
+    return giver.objective(FinishedJobs.of(scenario, result))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.formats.vm_trace import is_cloud_trace, read_cloud_trace
+from sim.api import load_workload
+from sim.formats import is_cloud_trace, read_cloud_trace
 from sim.generators.cloud.batches import (
     CloudWindows,
     cloud_windows,
@@ -189,6 +190,31 @@ def test_the_authors_files_are_found_beside_each_other(tmp_path: Path) -> None:
         cloud_windows_of_traces(unknown, trace_of([[0]], [1]))
     (tmp_path / "log.swf").write_text("; a log\n1 0 -1 5 1 -1 -1 1 9 -1 1 1 1 -1 1 -1 -1 -1\n")
     assert not is_cloud_trace(tmp_path / "log.swf")
+
+
+def test_the_authors_files_are_a_workload(tmp_path: Path) -> None:
+    """The folders are those of the authors' repository."""
+    traces, maps = tmp_path / "traces", tmp_path / "maps"
+    traces.mkdir()
+    maps.mkdir()
+    (maps / "flav_map.txt").write_text("1,1.75 b\n4,7 k\n")
+    path, lives = traces / "v1.dev.txt", traces / "v1.dev.c1500.txt"
+    path.write_text("300 b,|,k,k,|\n900 k,|\n")
+    with pytest.raises(TraceError, match=r"v1\.dev\.cSECONDS\.txt must be in its folder"):
+        load_workload(path)
+    lives.write_text("300 U0,|,U13,C2,|\n900 U46,|\n")
+    found = load_workload(path)
+    assert found.submit_s == pytest.approx([0, 100, 200, 600])
+    assert found.runtime_s == pytest.approx([150, 5400, 1000, 25 * 86_400])
+    assert (found.procs.tolist(), found.queue.tolist()) == ([1, 4, 4, 4], [0, 1, 1, 1])
+    assert found.user.tolist() == [0, 1, 1, 2]
+    assert set(found.mem_bytes_per_proc.tolist()) == {int(1.75 * 2**30)}
+    assert any(note.rule == "end_of_log" and note.n_rows == 1 for note in found.notes)
+    with pytest.raises(TraceError, match=r"give the file of their flavours, v1\.dev\.txt"):
+        load_workload(lives)
+    lives.rename(traces / "v1.dev.c450.txt")
+    with pytest.raises(TraceError, match="must begin before"):
+        load_workload(path)
 
 
 def test_workloads_without_dates_or_with_one_user_are_read() -> None:
