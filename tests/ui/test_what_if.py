@@ -292,7 +292,10 @@ def test_every_chart_says_in_words_what_it_shows(
     monkeypatch.setattr(
         st, "vega_lite_chart", lambda *a, **more: (alts.append(more["alt"]), draw(*a, **more))
     )
-    fill(staged(what_if.page, session), budget=80)
+    page = fill(staged(what_if.page, session), budget=80)
+    assert not any("on the map" in alt for alt in alts)
+    page.session_state["what-if-map-open"] = True  # it is drawn once it is opened
+    page.run()
     where, fan, chance, regions = alts[-4:]
     assert regions.endswith("on the map of all configurations")
     assert where.endswith("left to the strategy: 60 runs, 30 now")

@@ -15,6 +15,7 @@ from assistant.analysis.effects import (
     TermShare,
     TermShares,
     effects_report,
+    pair_interaction,
     response_observations,
     standardised_effects,
     term_shares,
@@ -128,10 +129,9 @@ def _pair(
     experiment: Experiment, pair: TermShare, response: AnalysedResponse, only: RunFilter
 ) -> InteractionEffect | None:
     """Return the interaction of a pair; None if it cannot be estimated."""
-    first, second = pair.parameters
     if not pair.test.df:
         return None
-    return effects_report(experiment, ((first, second),), response, only).interactions[0]
+    return pair_interaction(experiment, *pair.parameters, response, only)
 
 
 def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:

@@ -117,7 +117,12 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
     rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
     if not rated:
         return None
-    with st.expander("Rate a result, or run it again"):
+    folded = st.expander(
+        "Rate a result, or run it again", key="overview-rate", on_change="rerun"
+    )  # fmt: skip
+    if not folded.open:
+        return None
+    with folded:
         return _rating(view_model, experiment, rated)
 
 

@@ -47,7 +47,6 @@ from assistant.ui.pages.space_map import (
     SpaceMap,
     admission_words,
     cell_levels,
-    cell_of,
     cell_with_key,
     centre_of,
     dark_of,
@@ -139,14 +138,12 @@ def _in_brush(experiment: Experiment, runs: Sequence[Run]) -> tuple[Run, ...]:
 
 def _in_cell(experiment: Experiment, space_map: SpaceMap, key: str) -> list[int]:
     """Return the ids of the runs in the selected cell of the map."""
-    if not key:
+    cell = cell_with_key(experiment, space_map, key) if key else None
+    if cell is None:
         return []
-    cell = cell_with_key(experiment, space_map, key)
-    return [
-        run.id
-        for run in experiment.runs
-        if cell is not None and cell_of(space_map.grid, run.configuration) == cell
-    ]
+    runs = experiment.runs
+    cells = space_map.grid.cells([run.configuration for run in runs]).tolist()
+    return [run.id for run, of_run in zip(runs, cells, strict=True) if of_run == cell]
 
 
 def _latest(runs: Sequence[Run]) -> Sequence[Run]:
