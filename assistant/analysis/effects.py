@@ -439,14 +439,14 @@ def _interaction(
 
 
 def pair_interaction(
-    experiment: Experiment, first: str, second: str, response: AnalysedResponse, only: RunFilter
+    experiment: Experiment, pair: tuple[str, str], response: AnalysedResponse, only: RunFilter
 ) -> InteractionEffect:
     """Estimate the interaction of two parameters beside all main effects.
 
     It is the one of `effects_report` with this pair. Raises AnalysisError: too many columns.
     """
-    model = _fitted(experiment, response, only, ((first, second),))
-    return _interaction(experiment, model, first, second, response)
+    model = _fitted(experiment, response, only, (pair,))
+    return _interaction(experiment, model, *pair, response)
 
 
 def _value(

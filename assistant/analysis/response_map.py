@@ -44,11 +44,15 @@ CellPosition = tuple[int, int]
 
 
 class CellAdmission(IntEnum):
-    """State of a map cell: its configurations may be tried (open), are closed, or are excluded."""
+    """State of a map cell: its configurations may be tried (open), are closed, or are excluded.
+
+    An inactive cell is the same configuration as another one, because a parameter does not matter.
+    """
 
     OPEN = 0
     CLOSED = 1
     EXCLUDED = 2
+    INACTIVE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +272,11 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
     rows = np.flatnonzero(open_cells)
     if not grid.over:
         for row in rows:
-            if not space.is_allowed(Configuration(tuple(ids[row].tolist()), space.lineage)):
-                cells[row] = CellAdmission.EXCLUDED
+            cell = Configuration(tuple(ids[row].tolist()), space.lineage)
+            if not space.is_allowed(cell):
+                same = space.canonical(cell.level_ids)
+                is_inactive = same != cell and space.is_allowed(same)
+                cells[row] = CellAdmission.INACTIVE if is_inactive else CellAdmission.EXCLUDED
         return cells, True
     fixed_columns = [i for i in range(len(space.parameters)) if i not in grid.over]
     allowed = space.allowed_combinations([space.names[i] for i in fixed_columns])

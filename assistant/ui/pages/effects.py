@@ -131,7 +131,8 @@ def _pair(
     """Return the interaction of a pair; None if it cannot be estimated."""
     if not pair.test.df:
         return None
-    return pair_interaction(experiment, *pair.parameters, response, only)
+    first, second = pair.parameters
+    return pair_interaction(experiment, (first, second), response, only)
 
 
 def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
@@ -198,7 +199,7 @@ def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.D
 def _share(strength: TermShare) -> str:
     if strength.share is None:
         return "unknown"
-    return f"{'at least ' if strength.is_part else ''}{strength.share:.1%}"
+    return f"{'at least ' if strength.is_part else ''}{100 * strength.share:.1f} %"
 
 
 def noise_section(report: EffectsReport, title: str) -> None:

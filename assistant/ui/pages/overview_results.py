@@ -50,15 +50,19 @@ def change_line(experiment: Experiment) -> str:
     if best is None:
         return ""
     space = experiment.space
-    new = space.all_values(best.configuration)
+    new = labels.shown_values(space, best.configuration)
     if baseline is None:
-        parts = [f"{p.name} {level_words(new[p.name], p.unit)}" for p in space.parameters]
+        parts = [
+            f"{p.name} {level_words(new[p.name], p.unit)}"
+            for p in space.parameters
+            if new[p.name] is not None
+        ]
         return f"**Use these**: {_listed(parts)}"
-    old = space.all_values(baseline.configuration)
+    old = labels.shown_values(space, baseline.configuration)
     parts = [
         f"{p.name} {level_words(old[p.name], p.unit)} → {level_words(new[p.name], p.unit)}"
         for p in space.parameters
-        if old[p.name] != new[p.name]
+        if new[p.name] is not None and old[p.name] != new[p.name]
     ]
     if not parts:
         return "**Change nothing yet**: the current configuration is the best so far."

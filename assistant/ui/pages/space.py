@@ -14,7 +14,13 @@ import pandas as pd
 import streamlit as st
 
 from assistant.analysis.effects import parameter_ranges
-from assistant.analysis.response_map import Fold, arrange_axes, fix_levels, interval_name
+from assistant.analysis.response_map import (
+    CellAdmission,
+    Fold,
+    arrange_axes,
+    fix_levels,
+    interval_name,
+)
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
@@ -513,6 +519,8 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
         names = ", ".join(experiment.space.names[i] for i in grid.over[:6])
         best = " A measured cell shows its best run." if space_map.mode == "measured" else ""
         notes.append(f"Each cell combines all levels of {labels.escape_markdown(names)}.{best}")
+    if (space_map.admitted == CellAdmission.INACTIVE).any():
+        notes.append("A dash: a parameter does not matter there; another cell is the same.")
     if not space_map.is_admission_known:
         notes.append("It is unknown which cells are excluded; only closed levels are marked.")
     return notes

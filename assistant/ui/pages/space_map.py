@@ -326,7 +326,11 @@ def _in_regions(regions: Sequence[Region]) -> Callable[[Run], Kind | None]:
 
 def admission_words(state: int) -> str:
     """Describe whether the configurations of a map cell may be suggested."""
-    texts = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
+    texts = {
+        CellAdmission.CLOSED: "no, closed",
+        CellAdmission.EXCLUDED: "no, excluded",
+        CellAdmission.INACTIVE: "as another cell",
+    }
     return texts.get(CellAdmission(state), "yes")
 
 
