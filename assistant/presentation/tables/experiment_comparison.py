@@ -290,9 +290,7 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         "application": opened.application,
         "objective": str(opened.objective),
         "strategy": str(experiment.steering),
-        "budget of runs": "no limit"
-        if experiment.sla.max_runs is None
-        else str(experiment.sla.max_runs),
+        "runs": "no limit" if experiment.sla.max_runs is None else str(experiment.sla.max_runs),
         "seed": str(opened.seed),
         "workers": str(opened.workers),
     }
