@@ -107,6 +107,7 @@ def _value(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
 
 
 TABLE_S = 5.0
+MOST_RATED = 500  # Latest results in the list to rate; *Run* has every run
 _MOST_LIVE = 1_000  # Runs of a table that is drawn again while they go on
 
 
@@ -121,13 +122,11 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
     rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
     if not rated:
         return None
-    folded = st.expander(
-        "Rate a result, or run it again", key="overview-rate", on_change="rerun"
-    )  # fmt: skip
-    if not folded.open:
-        return None
-    with folded:
-        return _rating(view_model, experiment, rated)
+    offered = rated[:MOST_RATED]
+    if experiment.best is not None and experiment.best not in offered:
+        offered.append(experiment.best)
+    with st.expander("Rate a result, or run it again"):
+        return _rating(view_model, experiment, offered)
 
 
 def _runs_table(view_model: ExperimentView) -> None:
