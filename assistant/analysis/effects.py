@@ -438,6 +438,17 @@ def _interaction(
     )
 
 
+def pair_interaction(
+    experiment: Experiment, pair: tuple[str, str], response: AnalysedResponse, only: RunFilter
+) -> InteractionEffect:
+    """Estimate the interaction of two parameters beside all main effects.
+
+    It is the one of `effects_report` with this pair. Raises AnalysisError: too many columns.
+    """
+    model = _fitted(experiment, response, only, (pair,))
+    return _interaction(experiment, model, *pair, response)
+
+
 def _value(
     change: LevelContrast, levels: tuple[Level, ...], response: AnalysedResponse
 ) -> ValueChange:

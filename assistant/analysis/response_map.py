@@ -44,11 +44,15 @@ CellPosition = tuple[int, int]
 
 
 class CellAdmission(IntEnum):
-    """State of a map cell: its configurations may be tried (open), are closed, or are excluded."""
+    """State of a map cell: its configurations may be tried (open), are closed, or are excluded.
+
+    An inactive cell is the same configuration as another one, because a parameter does not matter.
+    """
 
     OPEN = 0
     CLOSED = 1
     EXCLUDED = 2
+    INACTIVE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,34 +117,43 @@ class Grid:
         ids.flags.writeable = False
         return ids
 
+    def cells(self, configurations: Sequence[Configuration]) -> Ids:
+        """Return the cell of each configuration, counted row by row from 0, int64 [n].
+
+        It is `ANY` for a configuration that differs from a fixed level.
+        """
+        ids = self.space.level_ids(configurations)
+        inside = np.ones(len(ids), dtype=np.bool_)
+        if self._held:
+            held = [self.space.names.index(name) for name in self._held]
+            fixed = np.array(list(self._held.values()), dtype=np.int64)
+            inside = ((ids[:, held] == fixed) | self.space.inactive_in(ids)[:, held]).all(axis=1)
+        columns = self._along(self.fold.across, ids)
+        rows = self._along(self.fold.down, ids)
+        return np.where(inside, rows * self.columns + columns, ANY)
+
     def place(self, configuration: Configuration) -> CellPosition | None:
         """Return (column, row) of a configuration; None if it differs from a fixed level."""
-        ids = dict(zip(self.space.names, configuration.level_ids, strict=True))
-        active = self.space.values(configuration)
-        if any(name in active and ids[name] != i for name, i in self._held.items()):
-            return None
-        columns, rows = self._places
-        return (
-            columns[tuple(ids[name] for name in self.fold.across)],
-            rows[tuple(ids[name] for name in self.fold.down)],
-        )
+        (cell,) = self.cells((configuration,)).tolist()
+        return None if cell == ANY else (cell % self.columns, cell // self.columns)
 
     def cell(self, place: CellPosition) -> int:
         """Return the number of the cell at (column, row), counted row by row from 0."""
         return place[1] * self.columns + place[0]
 
+    def _along(self, axis: Sequence[str], ids: Ids) -> Ids:
+        """Return where configurations lie along an axis, int64 [n]; the last name is innermost."""
+        along = np.zeros(len(ids), dtype=np.int64)
+        for name in axis:
+            parameter = self.space.parameter(name)
+            ranks = np.array(parameter.ranks, dtype=np.int64)
+            along = along * parameter.n_levels + ranks[ids[:, self.space.names.index(name)]]
+        return along
+
     @cached_property
     def _held(self) -> dict[str, int]:
         at = self.fold.at or {}
         return {name: self.space.parameter(name).level_id(value) for name, value in at.items()}
-
-    @cached_property
-    def _places(self) -> tuple[dict[tuple[int, ...], int], dict[tuple[int, ...], int]]:
-        columns, rows = (
-            {tuple(ids): i for i, ids in enumerate(axis.tolist())}
-            for axis in (self.across, self.down)
-        )
-        return columns, rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,8 +272,11 @@ def admitted(grid: Grid) -> tuple[NDArray[np.int8], bool]:
     rows = np.flatnonzero(open_cells)
     if not grid.over:
         for row in rows:
-            if not space.is_allowed(Configuration(tuple(ids[row].tolist()), space.lineage)):
-                cells[row] = CellAdmission.EXCLUDED
+            cell = Configuration(tuple(ids[row].tolist()), space.lineage)
+            if not space.is_allowed(cell):
+                same = space.canonical(cell.level_ids)
+                is_inactive = same != cell and space.is_allowed(same)
+                cells[row] = CellAdmission.INACTIVE if is_inactive else CellAdmission.EXCLUDED
         return cells, True
     fixed_columns = [i for i in range(len(space.parameters)) if i not in grid.over]
     allowed = space.allowed_combinations([space.names[i] for i in fixed_columns])
@@ -277,18 +293,19 @@ def measure_cells(grid: Grid, runs: Iterable[Run]) -> MeasuredCells:
     values = np.full(len(grid.level_ids), np.nan)
     n_runs = np.zeros(len(grid.level_ids), dtype=np.int64)
     outside = 0
-    cells: dict[int, list[ConfigurationSummary]] = {}
-    for summary in configuration_summaries(runs).values():
-        place = grid.place(summary.configuration)
-        if place is None:
+    by_cell: dict[int, list[ConfigurationSummary]] = {}
+    summaries = tuple(configuration_summaries(runs).values())
+    cells = grid.cells([summary.configuration for summary in summaries]).tolist()
+    for cell, summary in zip(cells, summaries, strict=True):
+        if cell == ANY:
             outside += summary.n
         else:
-            cells.setdefault(grid.cell(place), []).append(summary)
-    for cell, summaries in cells.items():
-        best = best_of(summaries)
+            by_cell.setdefault(cell, []).append(summary)
+    for cell, summaries_of_cell in by_cell.items():
+        best = best_of(summaries_of_cell)
         if best is not None:
             values[cell] = best.outcome.value
-        n_runs[cell] = sum(summary.n for summary in summaries)
+        n_runs[cell] = sum(summary.n for summary in summaries_of_cell)
     return MeasuredCells(values, n_runs, outside)
 
 

@@ -113,14 +113,28 @@ def preferred_levels(space: ParameterSpace) -> list[tuple[str, Level]]:
 
 def settings_of(space: ParameterSpace, configuration: Configuration) -> str:
     """Return the levels of a configuration, with names and units, as one line of text."""
-    values = space.values(configuration)
-    active = (p for p in space.parameters if p.name in values)
+    values = shown_values(space, configuration)
+    active = (p for p in space.parameters if values[p.name] is not None)
     return ", ".join(f"{p.name} {setting(values[p.name], p.unit)}" for p in active)
+
+
+_LANE_LIMIT, _LANE_WIDTH = "lane_max_requested_s", "lane_max_procs"
+
+
+def shown_values(space: ParameterSpace, configuration: Configuration) -> dict[str, Level | None]:
+    """Return the values of all parameters in order, None for one that has no effect.
+
+    These are the inactive ones, and the width of the lane of a cluster without a lane (limit 0).
+    """
+    values = space.all_values(configuration)
+    if values.get(_LANE_LIMIT) == 0 and _LANE_WIDTH in values:
+        values[_LANE_WIDTH] = None
+    return values
 
 
 def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
     """Return the levels of a configuration as text, keyed by column heading."""
-    values = space.all_values(configuration)
+    values = shown_values(space, configuration)
     return {column(p): level(values[p.name]) for p in space.parameters}
 
 
@@ -132,9 +146,17 @@ def level_columns(
     """Return the levels of configurations as text, a list for each parameter."""
     ids = space.marked_ids(space.level_ids(configurations)).T.tolist()
     texts = [[*(text(p, value) for value in p.levels), INACTIVE] for p in space.parameters]
-    return [
+    columns = [
         [of_level[i] for i in level_ids] for of_level, level_ids in zip(texts, ids, strict=True)
     ]
+    if {_LANE_LIMIT, _LANE_WIDTH} <= {*space.names}:
+        limits = ids[space.names.index(_LANE_LIMIT)]
+        levels, width = space.parameter(_LANE_LIMIT).levels, space.names.index(_LANE_WIDTH)
+        columns[width] = [
+            INACTIVE if i < len(levels) and levels[i] == 0 else shown
+            for i, shown in zip(limits, columns[width], strict=True)
+        ]
+    return columns
 
 
 def run_label(experiment: Experiment, run: Run) -> str:

@@ -120,7 +120,7 @@ def _button(
     """Draw the one button of the state: pause, start, or the page of the next step."""
     state, target = snapshot.state, _PAGES.get(snapshot.state.next_step)
     if state.next_step is NextStep.START:
-        queued = snapshot.experiment.n_in(RunState.QUEUED)
+        queued = len(snapshot.experiment.waiting)  # without those that are held
         hooks = _hooks(snapshot.experiment)
         if st.button(
             f"Start {labels.runs(queued)}" if queued else "Start", type="primary",

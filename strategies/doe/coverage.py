@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from strategies.blas_threads import single_blas_thread
 from strategies.data.observation import Observation, rank_key
 from strategies.doe.factorial_block import FactorialBlock, find_blocks
 from strategies.doe.linear_model import MOST_COLUMNS, Coding
@@ -98,6 +99,9 @@ MOST_ENTRIES = 4_000_000
 MOST_ANCHORS = 200  # Number of best runs whose neighbourhood is preferred
 
 OUTSIDE = 1e-9  # Squared length from which on a unit vector counts as outside a space
+
+WELL_CONDITIONED = 1e-6
+"""Ratio of the least to the largest squared singular value from which on rows surely span all."""
 
 Ids = tuple[int, ...]
 
@@ -262,11 +266,15 @@ def _extended(
     return np.concatenate([basis, direction[:, None]], axis=1), direction
 
 
+@single_blas_thread
 def _span(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return orthonormal columns that span the rows."""
     if not len(rows):
         return np.zeros((rows.shape[1], 0))
     if len(rows) > rows.shape[1]:
+        squares = np.linalg.eigvalsh(rows.T @ rows)
+        if squares[0] > squares[-1] * WELL_CONDITIONED:
+            return np.eye(rows.shape[1])  # the rows span everything
         _, rows = np.linalg.qr(rows)
     _, singular, right = np.linalg.svd(rows, full_matrices=False)
     rank = int((singular > max(singular[0], 1e-300) * 1e-9).sum())

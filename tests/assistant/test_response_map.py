@@ -78,6 +78,14 @@ def test_every_configuration_has_its_own_cell(data: st.DataObject) -> None:
         assert tuple(grid.level_ids[grid.cell(place)]) == configuration.level_ids
 
 
+def test_a_cell_of_an_inactive_level_is_another_one_and_not_excluded() -> None:
+    kernel = Parameter("kernel", ("linear", "rbf"))
+    gamma = Parameter("gamma", (0.1, 1), when="kernel == 'rbf'")
+    space = ParameterSpace((kernel, gamma))
+    states, _ = admitted(build_grid(space, Fold(("kernel", "gamma"))))
+    assert states.tolist() == [0, CellAdmission.INACTIVE, 0, 0]
+
+
 def test_what_is_held_is_the_same_in_every_cell_and_what_is_not_falls_together() -> None:
     grid = build_grid(SPACE, Fold(("a",), (), {"b": "y"}))
     assert grid.over == (2,)

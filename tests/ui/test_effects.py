@@ -164,7 +164,7 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert section is not None
     assert section.ranking == ranking_of(report)
     table = effects.levels_table(report)
-    row = table[(table["parameter"] == "a") & (table["level"] == "1 procs")].iloc[0]
+    row = table[(table["parameter"] == "a") & (table["level"] == "1 proc")].iloc[0]
     assert row["runs"] == 4
     assert float(row["change [s]"]) == pytest.approx(4, abs=0.05)
     assert row[""] == "worse"

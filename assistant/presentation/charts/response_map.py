@@ -173,7 +173,7 @@ CELL = "cell"  # Name of the selection of a cell, and of the field with its key
 
 Kind = Literal[
     "measured", "violates a constraint", "failed", "running", "waiting", "suggested", "good member",
-    "evaluated", "best", "baseline", "closed", "excluded",
+    "evaluated", "best", "baseline", "closed", "excluded", "inactive",
 ]  # fmt: skip
 """Kind of a mark on a map; the legend shows ``baseline`` as *current*."""
 
@@ -190,6 +190,7 @@ _SHAPES: Mapping[Kind, str] = {
     "baseline": "diamond",
     "closed": "M-1,1L1,-1",
     "excluded": "M-1,1L1,-1M-1,-1L1,1",
+    "inactive": "M-1,0L1,0",
 }
 _ABOVE: tuple[Kind, ...] = ("best", "baseline")
 _OF_RUNS: tuple[Kind, ...] = (
@@ -262,7 +263,7 @@ def response_map(
         across: parameters on the horizontal axis.
         down: parameters on the vertical axis.
         cells: values or regions that give the colour.
-        admitted: state of each cell: 0 open, 1 closed, 2 excluded.
+        admitted: state of each cell: 0 open, 1 closed, 2 excluded, 3 inactive.
         marks: marks over the cells.
         fixed: part of the keys that all cells share.
         selected_key: key of the selected cell.
@@ -285,7 +286,7 @@ def response_map(
         "LX": [axis_levels_text(across, levels) for levels in combinations(across, "levels")],
         "LY": [axis_levels_text(down, levels) for levels in combinations(down, "levels")],
     }
-    words = "['yes', 'no, closed', 'no, excluded'][datum.a]"
+    words = "['yes', 'no, closed', 'no, excluded', 'as another cell'][datum.a]"
     source: Spec = {
         "data": {"sequence": {"start": 0, "stop": columns * rows, "as": "i"}},
         "transform": [
@@ -439,7 +440,7 @@ def _dots(
 def _drawn_marks(
     marks: Sequence[MapMark], admitted: Sequence[int], columns: int, side: int, x: Spec, y: Spec
 ) -> list[Spec]:
-    shut: tuple[Kind, ...] = ("closed", "excluded")
+    shut: tuple[Kind, ...] = ("closed", "excluded", "inactive")
     rows = [
         {"x": i % columns + 0.5, "y": i // columns + 0.5, "kind": shut[state - 1], "text": ""}
         for i, state in enumerate(admitted)

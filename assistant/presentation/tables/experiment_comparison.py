@@ -142,7 +142,13 @@ def compare_experiments(experiments: Sequence[Experiment]) -> ExperimentComparis
     return ExperimentComparison(
         tuple(map(_experiment, names, experiments)),
         _groups(names, experiments),
-        _common(experiments, _rows([_settings(experiment) for experiment in experiments])),
+        _common(
+            experiments,
+            tuple(
+                ComparedRow(row.name, differing_parts(row.texts)) if row.differs else row
+                for row in _rows([_settings(experiment) for experiment in experiments])
+            ),
+        ),
         _rows([_best_levels(experiment) for experiment in experiments]),
         any(experiment.opened.deterministic is not True for experiment in experiments),
     )
@@ -238,6 +244,34 @@ def _rows(columns: Sequence[dict[str, str]]) -> tuple[ComparedRow, ...]:
     return tuple(
         ComparedRow(name, tuple(column.get(name, _ABSENT) for column in columns)) for name in names
     )
+
+
+_LONG, _AROUND = 60, 12
+
+
+def differing_parts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return long texts from where they begin to differ to where they end to, else as they are.
+
+    >>> differing_parts(("run --a " + 60 * "x" + " 1", "run --a " + 60 * "x" + " 2"))
+    ('… xxxxxxxxxxx 1', '… xxxxxxxxxxx 2')
+    >>> differing_parts(("1", "2"))
+    ('1', '2')
+    """
+    if _ABSENT in texts or max(map(len, texts)) <= _LONG:
+        return texts
+    head = _n_common(texts)
+    tail = min(_n_common([text[::-1] for text in texts]), min(map(len, texts)) - head)
+    head, tail = max(0, head - _AROUND), max(0, tail - _AROUND)
+    return tuple(
+        ("… " if head else "") + text[head : len(text) - tail] + (" …" if tail else "")
+        for text in texts
+    )
+
+
+def _n_common(texts: Sequence[str]) -> int:
+    """Return the number of first letters that all texts share."""
+    columns = enumerate(zip(*texts, strict=False))
+    return next((i for i, letters in columns if len(set(letters)) > 1), min(map(len, texts)))
 
 
 def _common(

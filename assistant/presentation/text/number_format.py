@@ -95,6 +95,11 @@ def unit_of(measure: str) -> str:
     return "s" if measure.endswith("_s") else ""
 
 
+_COUNTED = frozenset(
+    ("cores", "jobs", "nodes", "processors", "procs", "runs", "servers", "threads")
+)
+"""Units that lose their last letter after 1."""
+
 INACTIVE = "—"
 """Text in place of the level of an inactive parameter."""
 
@@ -131,6 +136,8 @@ def level_words(value: Level | None, unit: str) -> str:
     ('375 d', '0.0003162', '0.12345')
     >>> level_words(129_600, "s"), level_words(16, "procs"), level_words(45, "s")
     ('1 d 12 h', '16 procs', '45 s')
+    >>> level_words(1, "processors")
+    '1 processor'
     """
     return INACTIVE if value is None else _level_words(value, unit, _DIGITS)
 
@@ -144,9 +151,9 @@ def level_texts(levels: Sequence[Level], unit: str) -> tuple[str, ...]:
     ('1.00001', '1.00002')
     """
     for digits in range(_DIGITS, 17):
-        texts = tuple(_level_words(value, unit, digits) for value in levels)
+        texts = tuple(_level_words(value, unit if unit == "s" else "", digits) for value in levels)
         if len(set(texts)) == len(texts):
-            return tuple(text.removesuffix(f" {unit}") if unit != "s" else text for text in texts)
+            return texts
     return tuple(level(value) for value in levels)
 
 
@@ -159,7 +166,7 @@ def _level_words(value: Level, unit: str, digits: int) -> str:
     text = level(value)
     if isinstance(value, float) and sum(c.isdigit() for c in text.lstrip("-0.")) > _TYPED_DIGITS:
         text = f"{value:.{digits}g}"
-    return f"{text} {unit}".strip()
+    return f"{text} {unit.removesuffix('s') if text == '1' and unit in _COUNTED else unit}".strip()
 
 
 def moment(at_s: float) -> str:

@@ -15,6 +15,7 @@ from assistant.analysis.effects import (
     TermShare,
     TermShares,
     effects_report,
+    pair_interaction,
     response_observations,
     standardised_effects,
     term_shares,
@@ -128,10 +129,10 @@ def _pair(
     experiment: Experiment, pair: TermShare, response: AnalysedResponse, only: RunFilter
 ) -> InteractionEffect | None:
     """Return the interaction of a pair; None if it cannot be estimated."""
-    first, second = pair.parameters
     if not pair.test.df:
         return None
-    return effects_report(experiment, ((first, second),), response, only).interactions[0]
+    first, second = pair.parameters
+    return pair_interaction(experiment, (first, second), response, only)
 
 
 def _lines(pair_effect: InteractionEffect | None, pair: TermShare, report: EffectsReport) -> None:
@@ -198,7 +199,7 @@ def combinations_table(pair_effect: InteractionEffect | None, unit: str) -> pd.D
 def _share(strength: TermShare) -> str:
     if strength.share is None:
         return "unknown"
-    return f"{'at least ' if strength.is_part else ''}{strength.share:.1%}"
+    return f"{'at least ' if strength.is_part else ''}{100 * strength.share:.1f} %"
 
 
 def noise_section(report: EffectsReport, title: str) -> None:

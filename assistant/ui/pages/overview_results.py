@@ -50,15 +50,19 @@ def change_line(experiment: Experiment) -> str:
     if best is None:
         return ""
     space = experiment.space
-    new = space.all_values(best.configuration)
+    new = labels.shown_values(space, best.configuration)
     if baseline is None:
-        parts = [f"{p.name} {level_words(new[p.name], p.unit)}" for p in space.parameters]
+        parts = [
+            f"{p.name} {level_words(new[p.name], p.unit)}"
+            for p in space.parameters
+            if new[p.name] is not None
+        ]
         return f"**Use these**: {_listed(parts)}"
-    old = space.all_values(baseline.configuration)
+    old = labels.shown_values(space, baseline.configuration)
     parts = [
         f"{p.name} {level_words(old[p.name], p.unit)} → {level_words(new[p.name], p.unit)}"
         for p in space.parameters
-        if old[p.name] != new[p.name]
+        if new[p.name] is not None and old[p.name] != new[p.name]
     ]
     if not parts:
         return "**Change nothing yet**: the current configuration is the best so far."
@@ -103,6 +107,7 @@ def _value(constraint: Constraint, measures: Mapping[str, Measure]) -> str:
 
 
 TABLE_S = 5.0
+MOST_RATED = 500  # Latest results in the list to rate; *Run* has every run
 _MOST_LIVE = 1_000  # Runs of a table that is drawn again while they go on
 
 
@@ -117,8 +122,11 @@ def runs_section(view_model: ExperimentView, experiment: Experiment) -> Intent |
     rated = sorted(experiment.runs_in(RunState.COMPLETED), key=lambda run: run.id, reverse=True)
     if not rated:
         return None
+    offered = rated[:MOST_RATED]
+    if experiment.best is not None and experiment.best not in offered:
+        offered.append(experiment.best)
     with st.expander("Rate a result, or run it again"):
-        return _rating(view_model, experiment, rated)
+        return _rating(view_model, experiment, offered)
 
 
 def _runs_table(view_model: ExperimentView) -> None:

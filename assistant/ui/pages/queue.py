@@ -351,10 +351,10 @@ def _undo(view_model: ExperimentView, keys: _QueueKeys) -> Intent | None:
 def _running(
     view_model: ExperimentView, experiment: Experiment, snapshot: QueueSnapshot, keys: _QueueKeys
 ) -> Intent | None:
-    st.markdown(f"**Running: {labels.runs(len(snapshot.running))}**")
     if not snapshot.running:
         st.caption("No run is running.")
         return None
+    st.markdown(f"**Running: {labels.runs(len(snapshot.running))}**")
     rows = [
         {
             "run": run.id,

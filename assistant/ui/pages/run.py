@@ -155,6 +155,9 @@ LIST_ORDER = {
     "imported": "Imported; it did not use the budget.",
     "replicate": "A replicate: its configuration has other runs.",
 }
+MOST_LISTED = 500
+"""Runs among which one chooses from a list; of more one types the number, the list is too long."""
+
 _ANSWERS = "verdict", "again", PLACE
 
 
@@ -226,14 +229,29 @@ def _choice(experiment: Experiment) -> tuple[Run, Run | None]:
 
     find = experiment.run
     left, right = st.columns(2)
-    with left:
-        selected_id = st.selectbox("Run", ids, format_func=label, key=key, persist_state="session")
-    other_ids = [run_id for run_id in ids if run_id != selected_id]
-    with right:
-        other = st.selectbox(
-            "Compare with", other_ids, index=None, format_func=label, key=f"{key}-other",
-            placeholder="no other run", persist_state="session",
-        )  # fmt: skip
+    if len(ids) > MOST_LISTED:
+        help_text = f"The number of a run, 1 to {ids[-1]}."
+        with left:
+            selected_id = st.number_input(
+                "Run", 1, ids[-1], key=key, persist_state="session", help=help_text
+            )
+        with right:
+            other = st.number_input(
+                "Compare with", 1, ids[-1], None, key=f"{key}-other", persist_state="session",
+                placeholder="no other run", help=help_text,
+            )  # fmt: skip
+            other = None if other == selected_id else other
+    else:
+        with left:
+            selected_id = st.selectbox(
+                "Run", ids, format_func=label, key=key, persist_state="session"
+            )
+        other_ids = [run_id for run_id in ids if run_id != selected_id]
+        with right:
+            other = st.selectbox(
+                "Compare with", other_ids, index=None, format_func=label, key=f"{key}-other",
+                placeholder="no other run", persist_state="session",
+            )  # fmt: skip
     _address(key, "run", selected_id)
     _address(f"{key}-other", "with", other)
     for address_text in filter(None, lost):

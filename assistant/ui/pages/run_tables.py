@@ -22,13 +22,13 @@ _SHOWN_SERIES = 6
 def levels_table(experiment: Experiment, run: Run) -> pd.DataFrame:
     """Return the table of a run's levels beside those of the baseline."""
     space, baseline = experiment.space, experiment.opened.baseline
-    values = space.all_values(run.configuration)
+    values = labels.shown_values(space, run.configuration)
     frame: dict[str, list[str]] = {
         "parameter": [p.name for p in space.parameters],
         "level": [level_words(values[p.name], p.unit) for p in space.parameters],
     }
     if baseline is not None:
-        present = space.all_values(baseline)
+        present = labels.shown_values(space, baseline)
         frame["current"] = [
             "the same"
             if present[p.name] == values[p.name]

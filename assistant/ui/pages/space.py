@@ -14,7 +14,13 @@ import pandas as pd
 import streamlit as st
 
 from assistant.analysis.effects import parameter_ranges
-from assistant.analysis.response_map import Fold, arrange_axes, fix_levels, interval_name
+from assistant.analysis.response_map import (
+    CellAdmission,
+    Fold,
+    arrange_axes,
+    fix_levels,
+    interval_name,
+)
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
@@ -47,7 +53,6 @@ from assistant.ui.pages.space_map import (
     SpaceMap,
     admission_words,
     cell_levels,
-    cell_of,
     cell_with_key,
     centre_of,
     dark_of,
@@ -139,14 +144,12 @@ def _in_brush(experiment: Experiment, runs: Sequence[Run]) -> tuple[Run, ...]:
 
 def _in_cell(experiment: Experiment, space_map: SpaceMap, key: str) -> list[int]:
     """Return the ids of the runs in the selected cell of the map."""
-    if not key:
+    cell = cell_with_key(experiment, space_map, key) if key else None
+    if cell is None:
         return []
-    cell = cell_with_key(experiment, space_map, key)
-    return [
-        run.id
-        for run in experiment.runs
-        if cell is not None and cell_of(space_map.grid, run.configuration) == cell
-    ]
+    runs = experiment.runs
+    cells = space_map.grid.cells([run.configuration for run in runs]).tolist()
+    return [run.id for run, of_run in zip(runs, cells, strict=True) if of_run == cell]
 
 
 def _latest(runs: Sequence[Run]) -> Sequence[Run]:
@@ -516,6 +519,8 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
         names = ", ".join(experiment.space.names[i] for i in grid.over[:6])
         best = " A measured cell shows its best run." if space_map.mode == "measured" else ""
         notes.append(f"Each cell combines all levels of {labels.escape_markdown(names)}.{best}")
+    if (space_map.admitted == CellAdmission.INACTIVE).any():
+        notes.append("A dash: a parameter does not matter there; another cell is the same.")
     if not space_map.is_admission_known:
         notes.append("It is unknown which cells are excluded; only closed levels are marked.")
     return notes

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from assistant.analysis.effects import parameter_ranges
 from assistant.analysis.response_map import (
+    ANY,
     FEW,
     CellAdmission,
     ExpectedMeasureArrays,
@@ -162,7 +163,7 @@ def draw_map(
         fixed=key_of(_fixed_ids(grid)),
         selected_key=selected,
     )
-    hidden = sum(grid.place(run.configuration) is None for run in runs)
+    hidden = int((grid.cells([run.configuration for run in runs]) == ANY).sum())
     return SpaceMap(
         mode, grid, cells, expected, regions, region_ids, states, is_known, hidden, spec
     )  # fmt: skip
@@ -181,8 +182,8 @@ def region_map(experiment: Experiment) -> SpaceMap | None:
 
 def cell_of(grid: Grid, configuration: Configuration) -> int | None:
     """Return the cell index of a configuration in a grid, or None if it has no cell."""
-    place = grid.place(configuration)
-    return None if place is None else grid.cell(place)
+    (cell,) = grid.cells((configuration,)).tolist()
+    return None if cell == ANY else cell
 
 
 def cell_with_key(experiment: Experiment, space_map: SpaceMap, key: str) -> int | None:
@@ -269,29 +270,29 @@ def _marks(
     regions: Sequence[Region],
 ) -> list[MapMark]:
     """Return one mark for each cell and kind; baseline and best come last."""
-    marks: dict[tuple[int, int, Kind], str] = {}
-
-    def mark(configuration: Configuration, kind: Kind, text: str = "") -> None:
-        place = grid.place(configuration)
-        if place is not None:
-            marks[(*place, kind)] = text
-
     of_run = _in_regions(regions) if mode == "regions" else _by_result(mode)
-    for run in runs:
-        kind = of_run(run)
-        if kind is not None:
-            mark(run.configuration, kind)
+    marked: list[tuple[Configuration, Kind, str]] = [
+        (run.configuration, kind, "") for run in runs if (kind := of_run(run)) is not None
+    ]
     batch = experiment.open_batch
     for suggestion in () if batch is None else batch.suggestions:
-        mark(suggestion.configuration, "suggested")
+        marked.append((suggestion.configuration, "suggested", ""))
     if mode == "regions":
-        for region in regions:
-            mark(region.best.configuration, "good member", str(region.id))
+        marked += [(region.best.configuration, "good member", str(region.id)) for region in regions]
     if experiment.opened.baseline is not None:
-        mark(experiment.opened.baseline, "baseline")
+        marked.append((experiment.opened.baseline, "baseline", ""))
     if experiment.best is not None:
-        mark(experiment.best.configuration, "best")
-    return [MapMark(x, y, kind, text) for (x, y, kind), text in marks.items()]
+        marked.append((experiment.best.configuration, "best", ""))
+    cells = grid.cells([configuration for configuration, _, _ in marked]).tolist()
+    texts = {
+        (cell, kind): text
+        for cell, (_, kind, text) in zip(cells, marked, strict=True)
+        if cell != ANY
+    }
+    return [
+        MapMark(cell % grid.columns, cell // grid.columns, kind, text)
+        for (cell, kind), text in texts.items()
+    ]
 
 
 _WAITING: dict[RunState, Kind] = {
@@ -325,7 +326,11 @@ def _in_regions(regions: Sequence[Region]) -> Callable[[Run], Kind | None]:
 
 def admission_words(state: int) -> str:
     """Describe whether the configurations of a map cell may be suggested."""
-    texts = {CellAdmission.CLOSED: "no, closed", CellAdmission.EXCLUDED: "no, excluded"}
+    texts = {
+        CellAdmission.CLOSED: "no, closed",
+        CellAdmission.EXCLUDED: "no, excluded",
+        CellAdmission.INACTIVE: "as another cell",
+    }
     return texts.get(CellAdmission(state), "yes")
 
 

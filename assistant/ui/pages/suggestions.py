@@ -415,10 +415,10 @@ def _share(
     ) / 100  # fmt: skip
     with st.container(horizontal=True):
         accept = proposed is not None and st.button(
-            f"Accept: {proposed:.0%}", type="primary", key=f"accept-{warning.number}"
+            f"Accept: {100 * proposed:.0f} %", type="primary", key=f"accept-{warning.number}"
         )
         change = st.button(
-            f"Change to {share:.0%}",
+            f"Change to {100 * share:.0f} %",
             key=f"change-{warning.number}",
             disabled=share == (experiment.steering.exploitation if proposed is None else proposed),
         )
@@ -426,7 +426,7 @@ def _share(
     if accept:
         return answer("accepted", None, None, _accepted(experiment))
     if change:
-        message = f"From now on {share:.0%} of the runs go inside the regions."
+        message = f"From now on {100 * share:.0f} % of the runs go inside the regions."
         return answer("changed", share, None, message)
     if ignore:
         return _ignore_button(answer)

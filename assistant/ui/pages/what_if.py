@@ -451,8 +451,17 @@ def _regions(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
 
 
 def _map(experiment: Experiment) -> None:
+    folded = st.expander("The regions on the map", key=f"{_AT}-map-open", on_change="rerun")
+    if not folded.open:
+        return
+    with folded:
+        _opened_map(experiment)
+
+
+def _opened_map(experiment: Experiment) -> None:
     drawing = space_map.region_map(experiment)
     if drawing is None:
+        st.caption("No configuration is allowed, so there is no map.")
         return
     n = len(drawing.regions)
     with st.container(horizontal=True, wrap=False):  # it scrolls, not the whole page

@@ -141,6 +141,8 @@ def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> 
     )  # fmt: skip
     with st.container(horizontal=True):
         for label, cell, help_text in tiles:
+            if {cell(later), cell(now.forecast)} <= {"no goal", UNKNOWN}:
+                continue
             st.metric(
                 label,
                 cell(later),
