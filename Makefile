@@ -38,7 +38,8 @@ demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
 app: $(VENV)/.ready  ## open the browser UI
 	@$(BIN)/copperline app
 
-test: $(VENV)/.ready-dev lint types contracts pytest  ## lint, types, import contracts and the tests that this machine allows
+test: $(VENV)/.ready-dev lint contracts  ## lint, types, import contracts and the tests that this machine allows
+	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 lint: $(VENV)/.ready-dev  ## ruff: lint and format
 	$(BIN)/ruff check .
