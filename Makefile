@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # the test files with one of the marks: to collect all takes every process 20 seconds
-MARKED = $$(grep -rlE --include='*.py' 'mark\.($(1))\b' tests)
+MARKED = $$(grep -rlE --include='*.py' 'mark\.($(1))\b' tests | sort)
 
 .PHONY: demo app test soak docs pictures lint types contracts pytest audit wheel clean help
 

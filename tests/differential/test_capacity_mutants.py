@@ -86,7 +86,7 @@ for number in range(40):
     look(busy_scenario(number))
 
 @seed(1)
-@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(capacity_scenarios(most_jobs=40))
 def same(scenario):
     look(scenario)
