@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# the test files with one of the marks: to collect all takes every process 20 seconds
+MARKED = $$(grep -rlE --include='*.py' 'mark\.($(1))\b' tests | sort)
 
 .PHONY: demo app test soak docs pictures lint types contracts pytest audit wheel clean help
 
@@ -36,7 +38,8 @@ demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
 app: $(VENV)/.ready  ## open the browser UI
 	@$(BIN)/copperline app
 
-test: $(VENV)/.ready-dev lint types contracts pytest  ## lint, types, import contracts and the tests that this machine allows
+test: $(VENV)/.ready-dev lint contracts  ## lint, types, import contracts and the tests that this machine allows
+	@$(MAKE) --no-print-directory --jobs=2 types pytest
 
 lint: $(VENV)/.ready-dev  ## ruff: lint and format
 	$(BIN)/ruff check .
@@ -50,7 +53,7 @@ contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 
 pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; skips are listed with their reason
 	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
-	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 tests --durations=10
+	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" --dist loadgroup $(call MARKED,browser|faults|slurm) --durations=10
 
 docs: $(VENV)/.ready-docs  ## build the documentation site into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -63,8 +66,8 @@ pictures: $(VENV)/.ready-docs  ## draw the pictures of README and docs anew, fro
 
 soak: $(VENV)/.ready-dev docs  ## what is long by nature: crash points, fuzzing, whole logs, full sizes; the quick claims of the docs, and their site
 	$(BIN)/python -m benchmarks.claims --quick
-	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" --durations=10
-	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 tests --durations=10
+	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" $(call MARKED,soak|fuzz) --durations=10
+	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" --dist loadgroup $(call MARKED,browser|faults|slurm) --durations=10
 
 audit: $(VENV)/.ready-dev  ## known vulnerabilities of the pinned packages; needs the advisories of pypi.org
 	@$(PIP) pip-audit

@@ -28,7 +28,7 @@ ARGUMENTS = (
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SETTLED = "[data-testid=stApp][data-test-script-state=notRunning]"
 CHART = "[data-testid=stVegaLiteChart] svg, [data-testid=stVegaLiteChart] canvas"
-UP_WITHIN_S = 60.0
+UP_WITHIN_S = 120.0
 HARMLESS = ("_stcore/health", "_stcore/host-config", "404")
 """What a deep link makes Streamlit itself say in the console."""
 
@@ -187,7 +187,7 @@ def is_healthy(url: str) -> bool:
 
 
 def await_that(holds: Callable[[], bool], what: str, within_s: float = UP_WITHIN_S) -> None:
-    """Wait until something holds that no page shows. Raises AssistantError after a minute."""
+    """Wait until something holds that no page shows. Raises AssistantError after `within_s`."""
     until_s = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > until_s:

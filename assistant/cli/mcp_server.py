@@ -70,7 +70,7 @@ class _StoredTokens(ApiTokenStore):
         return ApiTokenStore(self._file).holder_of(presented)
 
 
-class _Server(MCPServer):
+class _SteeringServer(MCPServer):
     """Server whose refusals are sentences alone, without names of the package or of types."""
 
     async def call_tool(
@@ -95,7 +95,7 @@ class _Server(MCPServer):
 
 def make_mcp_server(tools: McpTools, role: McpRole) -> MCPServer:
     """Return the server; ``role`` is that of a client on stdio, and over HTTP the most of any."""
-    server = _Server(
+    server = _SteeringServer(
         "copperline",
         title="Copperline",
         instructions=f"{_INSTRUCTIONS} You {MEANINGS[role]}.",

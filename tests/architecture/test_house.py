@@ -153,3 +153,11 @@ def test_constraints_are_plain_pins_of_every_dependency(repository: Path) -> Non
     for requirement in wanted:
         name = re.split(r"[<>=\[]", requirement)[0].lower()
         assert name in pinned, name
+
+
+def test_marks_of_the_soak_are_in_the_files_that_make_collects(repository: Path) -> None:
+    """The Makefile names files with such a mark: a mark that a helper gives would be overlooked."""
+    marks = re.compile(r"mark\.(soak|fuzz|browser|faults|slurm)\b")
+    found = {p for p in (repository / "tests").rglob("*.py") if marks.search(p.read_text())}
+    assert found
+    assert {path.name for path in found if not path.name.startswith("test_")} == set()

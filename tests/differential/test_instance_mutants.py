@@ -214,7 +214,7 @@ def test_the_unbroken_text_passes(copied: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_is_seen(copied: Path, name: str) -> None:
     file, before, after = MUTANTS[name]

@@ -262,20 +262,20 @@ def test_the_unbroken_text_passes(tmp_path: Path, repository: Path) -> None:
     assert outcome(folder, repository, TRY_USERS) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
     seed = SEEDS.get(name, 1)
     assert outcome(mutated(tmp_path, *MUTANTS[name]), repository, seed=seed) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NODE_MUTANTS)
 def test_the_mutant_of_named_machines_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
     assert outcome(mutated(tmp_path, *NODE_MUTANTS[name]), repository, TRY_NODES) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", USER_MUTANTS)
 def test_the_mutant_of_users_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
     assert outcome(mutated(tmp_path, *USER_MUTANTS[name]), repository, TRY_USERS) == 3

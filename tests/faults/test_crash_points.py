@@ -17,7 +17,7 @@ from tests.faults.history import Ack, World, finish, play
 from tests.faults.wire import Death, Died, Fault, wired
 
 N_QUICK = 25
-"""Points of each kind that are tried by default; `slow` tries them all."""
+"""Points of each kind that are tried by default; the soak tries them all."""
 
 
 def statements(folder: Path) -> list[str]:
@@ -64,9 +64,8 @@ class Copies(Fault):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("each", [10, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_kill_at_every_statement_loses_and_doubles_nothing(folder: Path, each: int) -> None:
-    n, n_kills = kill_at_statements(folder, each)
+def test_a_kill_at_every_statement_loses_and_doubles_nothing(folder: Path) -> None:
+    n, n_kills = kill_at_statements(folder, each=1)
     print(json.dumps({"statements": n, "kills": n_kills}))  # noqa: T201
     assert n > 300
 
@@ -133,9 +132,7 @@ def test_a_death_at_some_statements(folder: Path, way: object) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [unwind, die])
-def test_a_death_at_every_statement(folder: Path, way: object) -> None:
+def test_a_death_at_every_statement(folder: Path) -> None:
     n = len(statements(folder))
-    tried(folder, way, range(1, n + 1))
+    tried(folder, unwind, range(1, n + 1))
     print(json.dumps({"statements": n, "deaths": 2 * n}))  # noqa: T201

@@ -193,7 +193,7 @@ def test_the_unbroken_queue_passes(tmp_path: Path, repository: Path) -> None:
     assert outcome(copied(tmp_path), repository, "machine", "kills", "refusals") == (0, "")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_of_the_queue_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
     folder = copied(tmp_path)

@@ -28,8 +28,8 @@ def test_the_wheel_is_whole_and_runs(repository: Path, tmp_path: Path) -> None:
     assert any(name.startswith("assistant/cli/templates/") for name in names)
 
     home = tmp_path / "clean"
-    venv.create(home, with_pip=True)
-    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    venv.create(home)
+    pip = [sys.executable, "-m", "pip", "--python", str(home), "install", "--quiet", "--no-compile"]
     constraints = str(repository / "constraints.txt")
     subprocess.run([*pip, "--constraint", constraints, str(wheel)], check=True)
 

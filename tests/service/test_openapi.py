@@ -88,7 +88,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         yield found
 
 
-EXAMPLES = 20
+EXAMPLES = 10
 CHECKS = (
     "not_a_server_error", "status_code_conformance", "content_type_conformance",
     "response_schema_conformance", "response_headers_conformance",

@@ -111,6 +111,7 @@ def behind(task: LiveTask) -> set[int]:
     return {c.number for c in task.children}.union(*map(behind, task.children))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", FEATURES)
 def test_machine_code_decides_as_python(kind: str) -> None:
     """With units, throttles, gangs, GPUs, labels and parents; stuck where Python is stuck."""
