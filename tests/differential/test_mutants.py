@@ -120,28 +120,28 @@ NODE_MUTANTS = {
 USER_MUTANTS = {
     "a job goes on using what it held": (
         "kernel/pool.py",
-        "charge(pool.users, pool.user[job], -pool.jobs[job].procs, now_s)",
-        "charge(pool.users, pool.user[job], 0, now_s)",
+        "charge(pool.fair, job, -pool.jobs[job].procs, now_s)",
+        "charge(pool.fair, job, 0, now_s)",
     ),
     "processors beyond the need are not used": (
         "kernel/nodes.py",
-        "charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)",
-        "charge(nodes.pool.users, nodes.pool.user[job], 0, now_s)",
+        "charge(nodes.pool.fair, job, claim.waste, now_s)",
+        "charge(nodes.pool.fair, job, 0, now_s)",
     ),
     "a fair-share factor is never computed anew": (
-        "kernel/policy_context.py",
+        "kernel/fair_share.py",
         "if usage_row.fair_s != now_s:",
         "if usage_row.fair_s < 0.0:",
     ),
     "what was used until a start counts as if the job had run": (
-        "kernel/policy_context.py",
+        "kernel/fair_share.py",
         "_settle(users, user, now_s)\n    _settle(users, everybody, now_s)\n    users[user]",
         "_settle(users, everybody, now_s)\n    users[user]",
     ),
     "all users are due the same": (
-        "engines/job_setup.py",
-        "shares / shares.sum()",
-        "np.full(len(shares), 1.0 / len(shares))",
+        "model/accounts.py",
+        "raw / raw.sum()",
+        "np.full(len(raw), 1.0 / len(raw))",
     ),
     "age is never full": (
         "policies/orders.py",
