@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.model.columns import read_only_copy
 from sim.model.errors import ScenarioError
 from sim.model.workload import UNKNOWN, Workload
 
@@ -179,7 +178,7 @@ def sibling_nodes(shares: Mapping[int, float], workload: Workload) -> ShareNodes
     raw = np.array([shares.get(user, 1.0) for user in users.tolist()])
     level = np.concatenate([[1.0], raw / raw.sum()])
     return ShareNodes(
-        read_only_copy(of_job.astype(np.int64)),
+        of_job.astype(np.int64),
         np.zeros(len(level), dtype=np.int64),
         np.arange(-1, len(users), dtype=np.int64),
         level,
@@ -258,7 +257,7 @@ def _nodes(
                 waiting.append((entry.account, len(parent) - 1))
     pairs = np.array([number[pair] for pair in names], dtype=np.int64)
     return ShareNodes(
-        read_only_copy(pairs[of_job]),
+        pairs[of_job],
         np.array(parent, dtype=np.int64),
         np.array(user, dtype=np.int64),
         np.array(level),

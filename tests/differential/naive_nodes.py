@@ -165,9 +165,7 @@ def rated(scenario: Scenario, jobs: list[Job], k: int, now: float) -> Callable[[
     if scenario.order != "multifactor":
         return lambda job: score(job, scenario.order, now)
     stays = [
-        naive_priority.Stay(
-            job.row, used_procs(scenario, job), job.start, job.ends(job.runtime)
-        )
+        naive_priority.Stay(job.row, used_procs(scenario, job), job.start, job.ends(job.runtime))
         for job in jobs
         if job.start is not None
     ]

@@ -267,6 +267,8 @@ def test_options_bear_the_names_of_slurm() -> None:
         "qos_weight": "PriorityWeightQOS",
         "fairshare_weight": "PriorityWeightFairshare",
         "half_life_s": "PriorityDecayHalfLife",
+        "calc_period_s": "PriorityCalcPeriod",
+        "fair_tree": "PriorityFlags",
         "favor_small": "PriorityFavorSmall",
     }.items():
         assert of in told.pop(name)
