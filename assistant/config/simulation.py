@@ -52,6 +52,7 @@ from assistant.core.errors import SettingsError
 from sim.aiops import statistics_of
 from sim.api import Allocation, MachineSpec, NodePower, Workload, load_workload, read_machines
 from sim.generators import Model, fit, generate, load_model, published_model
+from sim.model.accounts import AccountTree
 
 
 class FloodSettings(StrictModel):
@@ -445,6 +446,10 @@ class SchedulingSettings(StrictModel):
         "Whether jobs are submitted after the end of another one, and from where that is known.",
         "ignore",
     )
+    accounts: str | None = setting(
+        "Account tree with the shares of users, for fair shares (sshare -alP, sacctmgr).", None,
+        usual="none",
+    )  # fmt: skip
     grace: DurationS | None = setting(
         "With `kill`: time after its request at which a job is killed.", None
     )
@@ -465,6 +470,13 @@ class SchedulingSettings(StrictModel):
         "Generated workloads on which each run is evaluated.", None
     )
 
+    def _account_tree(self) -> AccountTree | None:
+        if self.accounts is None:
+            return None
+        from sim.formats import read_accounts
+
+        return read_accounts(Path(self.accounts))
+
     def build(self, workload: Workload, workers: int) -> Scheduling:
         """Build the scheduling application, or raise AssistantError or SimError."""
         arguments: dict[str, Any] = {
@@ -476,6 +488,7 @@ class SchedulingSettings(StrictModel):
             "too_wide": self.too_wide,
             "overrun": self.overrun,
             "dependencies": self.dependencies,
+            "accounts": self._account_tree(),
             "preset": self.preset,
             "split": self.split,
             "options": self.options,

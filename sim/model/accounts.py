@@ -6,6 +6,8 @@ its children are siblings of those of the account above (sacctmgr(1), Slurm 22.0
 usage become a factor of priority is in `sim.kernel.fair_share`.
 """
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -118,10 +120,11 @@ class AccountTree:
         """Return the number of listed users, each counted in each of its accounts."""
         return sum(1 for entry in self.associations if entry.user)
 
-    def values(self) -> list[list[str | int | None]]:
-        """Return all associations as plain values in a fixed order, for a digest."""
-        listed = ([e.account, e.user, e.parent, e.shares] for e in self.associations)
-        return sorted(listed, key=lambda row: (row[0], row[1]))
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of all associations, in whatever order they are listed."""
+        listed = sorted((e.account, e.user, e.parent, str(e.shares)) for e in self.associations)
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -270,7 +270,7 @@ class Scenario:
             content["dependencies"] = self.dependencies
         if self.accounts is not None:
             names = self.workload.account_names, self.workload.user_names
-            content["accounts"] = [self.accounts.values(), *names]
+            content["accounts"] = [self.accounts.digest, *names]
         if self.power is not None:
             content["power"] = self.power.values()
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

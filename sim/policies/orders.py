@@ -180,7 +180,11 @@ MULTIFACTOR_OPTIONS = (
         needs="fairshare_weight",
     ),
     replace(
-        switch("fair_tree", False, "fair shares are ranks of Fair Tree; off is PriorityFlags=NO_FAIR_TREE"),
+        switch(
+            "fair_tree",
+            False,
+            "fair shares are ranks of Fair Tree; off is PriorityFlags=NO_FAIR_TREE",
+        ),
         needs="fairshare_weight",
     ),
     replace(

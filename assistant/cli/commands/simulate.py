@@ -1,6 +1,7 @@
 """Command ``copperline simulate``: replay a job log on a cluster."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -50,7 +51,9 @@ from sim.api import (
 from sim.api import simulate as run_simulation
 from sim.counterfactuals import changed_starts
 from sim.explain import WATCHING_ENGINES, explain_start
+from sim.formats import read_accounts
 from sim.metrics import GroupMetrics, ScheduleMetrics
+from sim.model.accounts import AccountTree
 
 PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
 WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
@@ -218,6 +221,15 @@ def simulate(
             help="Shares of a user (default 1), for orders that use them; may be repeated.",
         ),
     ] = None,
+    accounts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Account tree with the shares of users, for orders that use them: what sshare "
+            "-alP, sacctmgr dump or sacctmgr -P show associations prints.",
+            show_default=False,
+        ),
+    ] = None,
     overrun: Annotated[
         str,
         typer.Option(
@@ -298,6 +310,7 @@ def simulate(
         "--backtest": compare or None, "--against": against, "--power": power or None,
         "--overrun": None if overrun == "raise" else overrun,
         "--dependencies": None if dependencies == "ignore" else dependencies,
+        "--accounts": accounts,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
@@ -328,6 +341,7 @@ def simulate(
             trained,
             as_json=as_json,
         )
+    options = policy_options(option or [])
     cluster, allocation = _cut(
         _cluster(workload, procs, partition or []), whole_nodes, shared_nodes, node_memory
     )
@@ -339,13 +353,14 @@ def simulate(
         backfill=backfill or "easy",
         overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
         too_wide=too_wide,  # type: ignore[arg-type]
-        options=policy_options(option or []),
+        options=options,
         grace_s=0.0 if grace is None else parse_duration(grace),
         cleanup_s=0.0 if cleanup is None else parse_duration(cleanup),
         qos_priority=by_number(qos or [], "--qos", "2=100"),
         shares=by_number(share or [], "--share", "17=2"),
         windows=tuple(window_of(text) for text in window or []),
         dependencies=dependencies,  # type: ignore[arg-type]
+        accounts=None if accounts is None else _account_tree(accounts, order, options),
     )
     nodes = power_of(power or [])
     if nodes is not None:
@@ -370,6 +385,16 @@ def simulate(
     if per_job is not None:
         write_jobs(per_job, scenario, result)
     return 0
+
+
+def _account_tree(file: Path, order: str, options: Mapping[str, float]) -> AccountTree:
+    """Read an account tree, or refuse it where it has no effect."""
+    if order != "multifactor" or not options.get("fairshare_weight"):
+        raise SettingsError(
+            "--accounts has an effect only on fair shares; add --order multifactor --option "
+            "fairshare_weight=10000 (and --option fair_tree=1 for Slurm's default), or leave it out"
+        )
+    return read_accounts(file)
 
 
 def _explain(scenario: Scenario, job_id: int, *, as_json: bool) -> None:
