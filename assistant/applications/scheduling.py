@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -73,8 +74,10 @@ from sim.api import (
 )
 from sim.api import measures as measures_of
 from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement, with_power_cap
-from sim.model.accounts import AccountTree
 from strategies import Level, ParameterSpace
+
+if TYPE_CHECKING:
+    from sim.formats import AccountTree
 
 MEASURES = (
     *(
@@ -204,7 +207,7 @@ class Scheduling:
     options: Mapping[str, Level] = field(default_factory=dict)
     grace_s: float = 0.0
     dependencies: DependencySource = "ignore"
-    accounts: AccountTree | None = None
+    accounts: "AccountTree | None" = None
     allocation: Allocation | None = None
     machine_procs: int | None = None
     train_share: float | None = None

@@ -6,7 +6,7 @@ under workloads, an AI platform, flood and maze.
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import model_validator
 
@@ -52,7 +52,9 @@ from assistant.core.errors import SettingsError
 from sim.aiops import statistics_of
 from sim.api import Allocation, MachineSpec, NodePower, Workload, load_workload, read_machines
 from sim.generators import Model, fit, generate, load_model, published_model
-from sim.model.accounts import AccountTree
+
+if TYPE_CHECKING:
+    from sim.formats import AccountTree
 
 
 class FloodSettings(StrictModel):
@@ -470,7 +472,7 @@ class SchedulingSettings(StrictModel):
         "Generated workloads on which each run is evaluated.", None
     )
 
-    def _account_tree(self) -> AccountTree | None:
+    def _account_tree(self) -> "AccountTree | None":
         if self.accounts is None:
             return None
         from sim.formats import read_accounts

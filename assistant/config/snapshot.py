@@ -256,8 +256,8 @@ def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
         )
     if _drawn_from(built.application.facts) != _drawn_from(opened.facts):
         raise SettingsError(
-            f"the model or account tree of experiment '{opened.experiment_id}' has changed, so its results "
-            "could not be compared with the earlier ones; start a new experiment"
+            f"the model or account tree of experiment '{opened.experiment_id}' has changed, so its "
+            "results could not be compared with the earlier ones; start a new experiment"
         )
     return built
 

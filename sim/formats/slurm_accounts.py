@@ -20,6 +20,8 @@ from sim.formats.text_files import read_bytes
 from sim.model.accounts import ROOT, AccountTree, Association
 from sim.model.errors import ScenarioError, TraceError
 
+__all__ = ["AccountTree", "Association", "read_accounts"]
+
 _KINDS = "a dump of sacctmgr, or a table of sacctmgr -P show associations or sshare -alP"
 _WRITE = (
     "write it with sshare -alP, or with sacctmgr -P show associations "

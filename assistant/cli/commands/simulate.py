@@ -51,9 +51,8 @@ from sim.api import (
 from sim.api import simulate as run_simulation
 from sim.counterfactuals import changed_starts
 from sim.explain import WATCHING_ENGINES, explain_start
-from sim.formats import read_accounts
+from sim.formats import AccountTree, read_accounts
 from sim.metrics import GroupMetrics, ScheduleMetrics
-from sim.model.accounts import AccountTree
 
 PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
 WINDOW = "PARTITION:PROCS:FROM:UNTIL[:KIND]"
