@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from sim.formats.text_files import read_bytes
+from sim.formats.text_files import lines_of
 from sim.model.accounts import ROOT, AccountTree, Association
 from sim.model.errors import ScenarioError, TraceError
 
@@ -46,12 +46,8 @@ def read_accounts(path: str | PathLike[str]) -> AccountTree:
         TraceError: file, line, field, value and what is allowed; or the accounts are no tree.
     """
     file = Path(path)
-    text = read_bytes(file).decode("utf-8", "replace")
-    lines = [
-        (number, line.rstrip())
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip() and not line.startswith("#")
-    ]
+    texts = ((n, line.decode("utf-8", "replace")) for n, line in lines_of(file, "an account tree"))
+    lines = [(n, line.rstrip()) for n, line in texts if line.strip() and not line.startswith("#")]
     if not lines:
         raise TraceError(file, expected=f"the file is empty; expected is {_KINDS}.")
     is_dump = _ENTRY.fullmatch(lines[0][1]) is not None
@@ -68,7 +64,7 @@ def _of_dump(file: Path, lines: Sequence[Line]) -> Iterator[Association]:
         match = _ENTRY.fullmatch(line)
         if match is None:
             expected = "lines of a dump begin with Cluster, Parent, Account or User, and ' - '."
-            raise TraceError(file, line=number, value=line, expected=expected)
+            raise TraceError(file, line=number, field="entry", value=line, expected=expected)
         kind, name, more = match.groups()
         options = {key.lower(): value.strip("'") for key, value in _OPTION.findall(more or "")}
         if kind == "Cluster":
@@ -87,13 +83,13 @@ def _of_dump(file: Path, lines: Sequence[Line]) -> Iterator[Association]:
 
 def _of_table(file: Path, lines: Sequence[Line]) -> Iterator[Association]:
     header = [name.strip().lower().replace(" ", "") for name in lines[0][1].split("|")]
-    for wanted, name in (("share", "fairshare"), ("share", "rawshares"), ("parent", "parname"),
-                         ("parent", "parentname")):  # fmt: skip
-        header = [wanted if one == name else one for one in header]
+    usual = {"rawshares": "share", "parname": "parent", "parentname": "parent"}
+    header = [usual.get(name, name) for name in header]
     if not {"account", "user", "share"} <= set(header):
         raise TraceError(
             file,
             line=lines[0][0],
+            field="header",
             value=lines[0][1],
             expected=f"the columns Account, User and Share or RawShares, with | between; {_WRITE}.",
         )
