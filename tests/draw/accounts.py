@@ -54,8 +54,8 @@ def shared_scenario(seed: int) -> Scenario:
     options = {
         "age_weight": float(rng.choice([0, 0, 1])),
         "age_max_s": 8.0,
-        "size_weight": float(rng.choice([0, 0, 100])),
-        "fairshare_weight": float(rng.choice([100_000, 100_000, 300])),
+        "size_weight": float(rng.choice([0, 100, 200])),
+        "fairshare_weight": float(rng.choice([100_000, 100, 300])),
         "half_life_s": float(rng.choice([0, 0, 4, 1000])),
         "calc_period_s": float(rng.choice([0, 0, 1, 2.5, 8])),
         "fair_tree": float(rng.random() < 0.6),
