@@ -217,9 +217,11 @@ def _missing(missing: Counter[str], workload: Workload) -> str:
         )
     most = [f"'{name}' ({n:,} jobs)" for name, n in missing.most_common(_MOST_NAMES)]
     more = len(missing) - len(most)
+    numbers = "" if workload.account_names else " (this log has numbers; a dump of sacct has names)"
     return (
         f"jobs of '{workload.name}' have accounts that are not in the account tree: "
-        f"{', '.join(most)}{f' and {more} more' if more else ''}; add them with parent and shares."
+        f"{', '.join(most)}{f' and {more} more' if more else ''}; add them with parent and "
+        f"shares{numbers}."
     )
 
 
