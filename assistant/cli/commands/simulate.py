@@ -359,7 +359,7 @@ def simulate(
         shares=by_number(share or [], "--share", "17=2"),
         windows=tuple(window_of(text) for text in window or []),
         dependencies=dependencies,  # type: ignore[arg-type]
-        accounts=None if accounts is None else _account_tree(accounts, order, options),
+        accounts=None if accounts is None else _account_tree(accounts, options),
     )
     nodes = power_of(power or [])
     if nodes is not None:
@@ -386,9 +386,9 @@ def simulate(
     return 0
 
 
-def _account_tree(file: Path, order: str, options: Mapping[str, float]) -> AccountTree:
+def _account_tree(file: Path, options: Mapping[str, float]) -> AccountTree:
     """Read an account tree, or refuse it where it has no effect."""
-    if order != "multifactor" or not options.get("fairshare_weight"):
+    if not options.get("fairshare_weight"):
         raise SettingsError(
             "--accounts has an effect only on fair shares; add --order multifactor --option "
             "fairshare_weight=10000 (and --option fair_tree=1 for Slurm's default), or leave it out"
