@@ -446,8 +446,8 @@ class SchedulingSettings(StrictModel):
     )  # fmt: skip
     dependencies: Literal["ignore", "logged", "sessions"] = setting(
         "Whether jobs are submitted after the end of another one, and from where that is known.",
-        "ignore",
-    )
+        "ignore", title="Jobs that follow others",
+    )  # fmt: skip
     accounts: str | None = setting(
         "Account tree with the shares of users, for fair shares (sshare -alP, sacctmgr).", None,
         usual="none",
