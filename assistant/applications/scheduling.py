@@ -580,8 +580,8 @@ class Scheduling:
         if self.accounts is None:
             return ()
         n_accounts, n_users = self.accounts.n_accounts, self.accounts.n_users
-        text = f"{n_accounts:,} accounts and {n_users:,} users, digest {self.accounts.digest[:16]}"
-        return (text,)
+        listed = f"accounts: {n_accounts:,}, listed users: {n_users:,}"
+        return (f"{listed}, digest {self.accounts.digest[:16]}",)
 
     @property
     def _check_in_words(self) -> tuple[str, ...]:
