@@ -72,64 +72,57 @@ class UserUsage:
 
 
 class ShareNode:
-    """Node of an account tree; see `sim.model.accounts.ShareNodes`.
+    """Node of an account tree, root being the first; see `sim.model.accounts.ShareNodes`.
 
     Attributes:
+        depth: nodes above it.
         usage: decayed processor-seconds of it and all below.
         level: its level fair share.
         effective: its effective usage, as a part of all usage.
+        ranked, scratch: of row r, the node of the user with rank r, and room to sort these.
+        n_users: of root, the number of users; so are the following.
+        period_s: seconds between two calculations; 0 is at every decision.
+        done_s, next_s: time of the last calculation, -1 is never, and no calculation before this.
+        is_fair_tree: 1 for Fair Tree, 0 for the classic factors.
     """
 
     __slots__ = (
-        "due", "effective", "is_parents", "level", "level_shares", "parent", "usage", "user",
+        "depth", "done_s", "due", "effective", "is_fair_tree", "is_parents", "level",
+        "level_shares", "n_users", "next_s", "parent", "period_s", "ranked", "scratch", "usage",
+        "user",
     )  # fmt: skip
     parent: int
     user: int
+    depth: int
     level_shares: float
     due: float
     is_parents: int
     usage: float
     level: float
     effective: float
-
-
-class ShareCalculation:
-    """When and how the factors of a tree are calculated.
-
-    Attributes:
-        period_s: seconds between two calculations; 0 is at every decision.
-        done_s, next_s: time of the last calculation, -1 is never, and no calculation before this.
-        is_fair_tree: 1 for Fair Tree, 0 for the classic factors.
-        depth: most nodes on a path from below root to a user.
-    """
-
-    __slots__ = ("depth", "done_s", "is_fair_tree", "next_s", "period_s")
+    ranked: int
+    scratch: int
+    n_users: int
     period_s: float
     done_s: float
     next_s: float
     is_fair_tree: int
-    depth: int
 
 
 class FairShare(NamedTuple):
     """Usage and factors of users in a simulation; empty if no policy uses them.
 
+    It is part of the argument of every decision, so it has few arrays.
+
     Attributes:
         users: [n_users + 1] rows of `UserUsage`.
         of_job: int64 [n_jobs], user of each job.
-        calculation: one row of `ShareCalculation`; empty without a tree.
-        nodes: rows of `ShareNode`.
-        paths: int64 [n_users depth], nodes from below root to each user; -1 behind the user.
-        ranked, scratch: int64 [n_users], users in the order of their ranks, and room to sort.
+        nodes: rows of `ShareNode`; empty without a tree.
     """
 
     users: Sequence[UserUsage]
     of_job: list[int]
-    calculation: Sequence[ShareCalculation]
     nodes: Sequence[ShareNode]
-    paths: list[int]
-    ranked: list[int]
-    scratch: list[int]
 
 
 @dataclass(frozen=True)
@@ -167,58 +160,34 @@ class UserShares:
 
 def new_fair_share(shares: UserShares | None) -> FairShare:
     """Return the state before the first event: nobody has used anything. None gives no users."""
-    n_users = 0 if shares is None else len(shares.share)
-    users = rows(UserUsage, 0 if shares is None else n_users + 1)
-    none = np.zeros(0, dtype=np.int64)
-    fair = FairShare(
-        users, none, rows(ShareCalculation, 0), rows(ShareNode, 0),  # type: ignore[arg-type]
-        none, none, none,  # type: ignore[arg-type]
-    )  # fmt: skip
     if shares is None:
-        return fair
+        none = np.zeros(0, dtype=np.int64)
+        return FairShare(rows(UserUsage, 0), none, rows(ShareNode, 0))  # type: ignore[arg-type]
+    users = rows(UserUsage, len(shares.share) + 1)
     users["share"][:-1], users["share"][-1] = shares.share, 1.0
     users["half_life_s"], users["fair_s"] = shares.terms.half_life_s, -1.0
-    fair = fair._replace(of_job=shares.of_job)  # type: ignore[arg-type]
-    return fair if shares.nodes is None else _with_tree(fair, shares.terms, shares.nodes)
+    nodes = rows(ShareNode, 0) if shares.nodes is None else _nodes(shares.terms, shares.nodes)
+    return FairShare(users, shares.of_job, nodes)  # type: ignore[arg-type]
 
 
-def _with_tree(fair: FairShare, terms: UsageTerms, tree: ShareNodes) -> FairShare:
+def _nodes(terms: UsageTerms, tree: ShareNodes) -> NDArray[np.void]:
     nodes = rows(ShareNode, len(tree.parent))
     for name in ("parent", "user", "level_shares", "due", "is_parents"):
         nodes[name] = getattr(tree, name)
-    paths = _paths(tree)
-    calculation = rows(ShareCalculation, 1)
-    calculation["period_s"], calculation["done_s"] = terms.period_s, -1.0
-    calculation["is_fair_tree"], calculation["depth"] = terms.is_fair_tree, paths.shape[1]
-    n_users = len(paths)
-    return fair._replace(
-        calculation=calculation,  # type: ignore[arg-type]
-        nodes=nodes,  # type: ignore[arg-type]
-        paths=paths.ravel(),  # type: ignore[arg-type]
-        ranked=np.arange(n_users, dtype=np.int64),  # type: ignore[arg-type]
-        scratch=np.zeros(n_users, dtype=np.int64),  # type: ignore[arg-type]
-    )
-
-
-def _paths(tree: ShareNodes) -> NDArray[np.int64]:
-    """Return the nodes from below root to each user, then -1: int64 [n_users, depth]."""
-    level = np.zeros(len(tree.parent), dtype=np.int64)
-    for node in range(1, len(level)):
-        level[node] = level[tree.parent[node]] + 1
-    paths = np.full((tree.n_users, max(1, int(level.max()))), -1, dtype=np.int64)
-    for node in np.flatnonzero(tree.user >= 0).tolist():
-        above = node
-        while above > 0:
-            paths[tree.user[node], level[above] - 1] = above
-            above = int(tree.parent[above])
-    return paths
+    for node in range(1, len(nodes)):
+        nodes["depth"][node] = nodes["depth"][tree.parent[node]] + 1
+    users = np.flatnonzero(tree.user >= 0)
+    nodes["ranked"][: len(users)] = users
+    nodes["n_users"], nodes["is_fair_tree"] = len(users), terms.is_fair_tree
+    nodes["period_s"], nodes["done_s"] = terms.period_s, -1.0
+    return nodes
 
 
 @noinline
 @kernel
 def charge(fair: FairShare, job: int, procs: int, now_s: float) -> None:
     """Change how many processors a job's user holds from now on by `procs`, maybe negative."""
-    if len(fair.calculation) > 0 and fair.calculation[0].period_s > 0.0:
+    if len(fair.nodes) > 0 and fair.nodes[0].period_s > 0.0:
         _calculate_if_due(fair, now_s)
     users, user, everybody = fair.users, fair.of_job[job], len(fair.users) - 1
     _settle(users, user, now_s)
@@ -233,7 +202,7 @@ def fair_share(fair: FairShare, job: int, now_s: float) -> float:
     """Return the present fair-share factor of a job's user."""
     users, user = fair.users, fair.of_job[job]
     usage_row = users[user]
-    if len(fair.calculation) > 0:
+    if len(fair.nodes) > 0:
         _calculate_if_due(fair, now_s)
     elif usage_row.fair_s != now_s:
         everybody = len(users) - 1
@@ -248,17 +217,17 @@ def fair_share(fair: FairShare, job: int, now_s: float) -> float:
 @kernel
 def _calculate_if_due(fair: FairShare, now_s: float) -> None:
     """Calculate all factors as of the last multiple of the period, unless that is done."""
-    calculation = fair.calculation[0]
-    if now_s < calculation.next_s:
+    root = fair.nodes[0]
+    if now_s < root.next_s:
         return
     at_s = now_s
-    if calculation.period_s > 0.0:
-        n_periods = math.floor(now_s / calculation.period_s)
-        at_s = min(now_s, n_periods * calculation.period_s)
-        calculation.next_s = (n_periods + 1) * calculation.period_s
-    if at_s != calculation.done_s:
+    if root.period_s > 0.0:
+        n_periods = math.floor(now_s / root.period_s)
+        at_s = min(now_s, n_periods * root.period_s)
+        root.next_s = (n_periods + 1) * root.period_s
+    if at_s != root.done_s:
         _calculate(fair, at_s)
-        calculation.done_s = at_s
+        root.done_s = at_s
 
 
 @noinline
@@ -273,7 +242,7 @@ def _calculate(fair: FairShare, now_s: float) -> None:
             nodes[i].usage = fair.users[user].usage
     for i in range(len(nodes) - 1, 0, -1):
         nodes[nodes[i].parent].usage += nodes[i].usage
-    if fair.calculation[0].is_fair_tree == 1:
+    if nodes[0].is_fair_tree == 1:
         _rank_users(fair)
     else:
         _classic_factors(fair)
@@ -303,7 +272,7 @@ def _classic_factors(fair: FairShare) -> None:
 @kernel
 def _rank_users(fair: FairShare) -> None:
     """Set the factors of Fair Tree: falling ranks over the number of users."""
-    nodes, n_users = fair.nodes, len(fair.ranked)
+    nodes, n_users = fair.nodes, fair.nodes[0].n_users
     for i in range(1, len(nodes)):
         node = nodes[i]
         if node.is_parents == 1:
@@ -314,13 +283,13 @@ def _rank_users(fair: FairShare) -> None:
             node.level = math.inf
         else:
             node.level = _rounded(node.level_shares / (node.usage / nodes[node.parent].usage))
-    _sort_users(fair)
+    _sort_users(nodes)
     rank = n_users
     for place in range(n_users):
-        user = fair.ranked[place]
-        if place > 0 and not _is_tied(fair, fair.ranked[place - 1], user):
+        node = nodes[place].ranked
+        if place > 0 and not _is_tied(nodes, nodes[place - 1].ranked, node):
             rank = n_users - place
-        fair.users[user].fair = rank / n_users
+        fair.users[nodes[node].user].fair = rank / n_users
 
 
 @kernel
@@ -333,50 +302,57 @@ def _rounded(x: float) -> float:
 
 @noinline
 @kernel
-def _sort_users(fair: FairShare) -> None:
+def _sort_users(nodes: Sequence[ShareNode]) -> None:
     """Sort users by their paths, with merges of ever longer runs."""
-    n_users, length = len(fair.ranked), 1
-    runs, merged = fair.ranked, fair.scratch
+    n_users, length = nodes[0].n_users, 1
     while length < n_users:
         for first in range(0, n_users, 2 * length):
             left, right = first, min(first + length, n_users)
             middle, end = right, min(first + 2 * length, n_users)
             for place in range(first, end):
-                if left < middle and (right >= end or not _precedes(fair, runs[right], runs[left])):
-                    merged[place] = runs[left]
+                if left < middle and (
+                    right >= end or _compare(nodes, nodes[left].ranked, nodes[right].ranked) >= 0
+                ):
+                    nodes[place].scratch = nodes[left].ranked
                     left += 1
                 else:
-                    merged[place] = runs[right]
+                    nodes[place].scratch = nodes[right].ranked
                     right += 1
-        runs, merged = merged, runs
+        for place in range(n_users):
+            nodes[place].ranked = nodes[place].scratch
         length *= 2
-    for place in range(n_users):
-        fair.ranked[place] = runs[place]
 
 
 @kernel
-def _precedes(fair: FairShare, user: int, other: int) -> bool:
-    """Return whether the path of a user has the larger level where they differ, or ends before."""
-    depth = fair.calculation[0].depth
-    for i in range(depth):
-        mine, theirs = fair.paths[user * depth + i], fair.paths[other * depth + i]
-        if mine < 0 or theirs < 0:
-            return mine < 0 and theirs >= 0
-        if fair.nodes[mine].level != fair.nodes[theirs].level:
-            return fair.nodes[mine].level > fair.nodes[theirs].level
-    return False
+def _compare(nodes: Sequence[ShareNode], user: int, other: int) -> int:
+    """Return 1 if the path of a user has the larger level where they differ first, -1 if smaller.
+
+    Where they do not differ, the shorter path is 1, the longer -1, and 0 is neither.
+    """
+    found = min(1, max(-1, nodes[other].depth - nodes[user].depth))
+    while nodes[user].depth > nodes[other].depth:
+        user = nodes[user].parent
+    while nodes[other].depth > nodes[user].depth:
+        other = nodes[other].parent
+    while user != other:
+        if nodes[user].level != nodes[other].level:
+            found = 1 if nodes[user].level > nodes[other].level else -1
+        user, other = nodes[user].parent, nodes[other].parent
+    return found
 
 
 @kernel
-def _is_tied(fair: FairShare, before: int, user: int) -> bool:
-    """Return whether the levels on the path of one user are the first on the path of another."""
-    depth = fair.calculation[0].depth
-    for i in range(depth):
-        mine, theirs = fair.paths[user * depth + i], fair.paths[before * depth + i]
-        if theirs < 0:
-            return True
-        if mine < 0 or fair.nodes[mine].level != fair.nodes[theirs].level:
+def _is_tied(nodes: Sequence[ShareNode], before: int, user: int) -> bool:
+    """Return whether the levels on the path of one user are the first on the path of the next."""
+    if nodes[user].depth < nodes[before].depth:
+        return False
+    above = user
+    while nodes[above].depth > nodes[before].depth:
+        above = nodes[above].parent
+    while above != before:
+        if nodes[above].level != nodes[before].level:
             return False
+        above, before = nodes[above].parent, nodes[before].parent
     return True
 
 

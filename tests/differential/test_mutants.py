@@ -140,8 +140,8 @@ USER_MUTANTS = {
     ),
     "a user that is tied with an account is not tied with its best user": (
         "kernel/fair_share.py",
-        "        if theirs < 0:\n            return True",
-        "        if theirs < 0:\n            return False",
+        "while nodes[above].depth > nodes[before].depth:",
+        "if False:",
     ),
     "a node that nobody has used goes last": (
         "kernel/fair_share.py",
@@ -155,13 +155,13 @@ USER_MUTANTS = {
     ),
     "a tree is calculated when somebody asks, not at the period": (
         "kernel/fair_share.py",
-        "at_s = min(now_s, n_periods * calculation.period_s)",
+        "at_s = min(now_s, n_periods * root.period_s)",
         "at_s = now_s",
     ),
     "what begins after a period counts at the period": (
         "kernel/fair_share.py",
-        "fair.calculation[0].period_s > 0.0:\n        _calculate_if_due(fair, now_s)",
-        "fair.calculation[0].period_s < 0.0:\n        _calculate_if_due(fair, now_s)",
+        "fair.nodes[0].period_s > 0.0:\n        _calculate_if_due(fair, now_s)",
+        "fair.nodes[0].period_s < 0.0:\n        _calculate_if_due(fair, now_s)",
     ),
     "ranks of tied users are given again": (
         "kernel/fair_share.py",

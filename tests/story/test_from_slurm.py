@@ -62,7 +62,7 @@ def test_a_dump_and_slurm_conf_become_a_sweep(
         "(--partition gpu takes that of it): gpu",
         "5 jobs left out: slurm.conf does not have the partition old",
         "Order: multifactor priority (age_weight 1000, size_weight 0, fairshare_weight 5000, half",
-        "half_life 14 d 00 h)",
+        "half_life 14 d 00 h, fair_tree 1, calc_period",
         "Backfilling: conservative",
         "1 row of job steps; left out",
         "request is the MaxTime of the partition",
