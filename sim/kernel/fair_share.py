@@ -286,10 +286,10 @@ def _rank_users(fair: FairShare) -> None:
     _sort_users(nodes)
     rank = n_users
     for place in range(n_users):
-        node = nodes[place].ranked
-        if place > 0 and not _is_tied(nodes, nodes[place - 1].ranked, node):
+        ranked = nodes[place].ranked
+        if place > 0 and not _is_tied(nodes, nodes[place - 1].ranked, ranked):
             rank = n_users - place
-        fair.users[nodes[node].user].fair = rank / n_users
+        fair.users[nodes[ranked].user].fair = rank / n_users
 
 
 @kernel
