@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -75,6 +76,9 @@ from sim.api import measures as measures_of
 from sim.metrics import has_recorded_waits, max_wait_s, wait_agreement, with_power_cap
 from strategies import Level, ParameterSpace
 
+if TYPE_CHECKING:
+    from sim.formats import AccountTree
+
 MEASURES = (
     *(
         f"{statistic}_{measure}"
@@ -97,6 +101,7 @@ READING = "Reading the log"  # Label of the facts on what reading the log decide
 ENERGY = ("energy_kwh", "energy_cost", "mean_power_kw", "peak_power_kw", "n_boots")
 """Further measures of a run if the power of the nodes is known."""
 
+ACCOUNTS = "Account tree"  # Label of the fact on the accounts that have shares
 RECORDED_WAITS = "Recorded waits"  # Label of the fact how far simulated waits are those of the log
 
 MOST_LONGEST = 1.5
@@ -176,6 +181,7 @@ class Scheduling:
         grace_s: seconds between the requested end and the kill.
         dependencies: whether jobs are submitted after the end of another one, as in
             `sim.api.Scenario`.
+        accounts: accounts with the shares of users, for orders that use them.
         allocation: allocation to a job, as in `sim.api.Scenario`; None: as the preset needs.
         machine_procs: processors of each machine; None for no machines, or for machines of one
             processor if the preset needs machines.
@@ -202,6 +208,7 @@ class Scheduling:
     options: Mapping[str, Level] = field(default_factory=dict)
     grace_s: float = 0.0
     dependencies: DependencySource = "ignore"
+    accounts: "AccountTree | None" = None
     allocation: Allocation | None = None
     machine_procs: int | None = None
     train_share: float | None = None
@@ -236,6 +243,11 @@ class Scheduling:
                 "narrower and longer (too_wide = 'clip', --too-wide clip)"
             )
         self._check_machines()
+        if self.accounts is not None and not any(self.variation.option_levels("fairshare_weight")):
+            raise ApplicationError(
+                "accounts has an effect only on fair shares, and no run has a fairshare_weight "
+                "above 0; set options.fairshare_weight or give levels of it, or leave accounts out"
+            )
         for off_after_s in self.variation.among(OFF_AFTER):
             for cap_w in self.variation.among(POWER_CAP):
                 self._check_power(float(off_after_s), float(cap_w))
@@ -514,6 +526,7 @@ class Scheduling:
                 Fact("Jobs with a preceding job", dependencies[self.dependencies])
                 for _ in range(self.dependencies in dependencies)
             ),
+            *(Fact(ACCOUNTS, text) for text in self._accounts_in_words),
             *(Fact(READING, note.sentence) for note in load.ranked_notes),
             *(Fact("Checked on", text) for text in self._check_in_words),
             *(Fact(RECORDED_WAITS, sentence) for sentence in self._recorded_waits),
@@ -566,6 +579,14 @@ class Scheduling:
             "idle nodes stay on" if off is None else f"off after {format_duration(off)}",
             *((cap,) if cap_w else ()),
         )
+
+    @property
+    def _accounts_in_words(self) -> tuple[str, ...]:
+        if self.accounts is None:
+            return ()
+        n_accounts, n_users = self.accounts.n_accounts, self.accounts.n_users
+        listed = f"accounts: {n_accounts:,}, listed users: {n_users:,}"
+        return (f"{listed}, digest {self.accounts.digest[:16]}",)
 
     @property
     def _check_in_words(self) -> tuple[str, ...]:
@@ -703,6 +724,7 @@ class Scheduling:
                 allocation=self._given,
                 options=settings.options,
                 grace_s=settings.grace_s,
+                accounts=self.accounts,
             )
             if self.power is None:
                 return scenario

@@ -225,6 +225,13 @@ class SchedulingVariation:
         """Return the varied levels of a parameter, or only its current value if it is fixed."""
         return tuple(self.levels.get(name, (self.baseline[name],)))
 
+    def option_levels(self, name: str) -> tuple[Level, ...]:
+        """Return the varied levels of an option, or its fixed value; none if no run has it."""
+        if name in self.levels:
+            return tuple(self.levels[name])
+        usual = (owner.option.usual for owner in self.option_owners.get(name, ()))
+        return (self.options[name],) if name in self.options else tuple(usual)
+
     @cached_property
     def option_owners(self) -> dict[str, tuple[OptionOwner, ...]]:
         """The options of all policies that a run may have, by name."""

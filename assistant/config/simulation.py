@@ -6,7 +6,7 @@ under workloads, an AI platform, flood and maze.
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import model_validator
 
@@ -52,6 +52,9 @@ from assistant.core.errors import SettingsError
 from sim.aiops import statistics_of
 from sim.api import Allocation, MachineSpec, NodePower, Workload, load_workload, read_machines
 from sim.generators import Model, fit, generate, load_model, published_model
+
+if TYPE_CHECKING:
+    from sim.formats import AccountTree
 
 
 class FloodSettings(StrictModel):
@@ -453,8 +456,12 @@ class SchedulingSettings(StrictModel):
     )  # fmt: skip
     dependencies: Literal["ignore", "logged", "sessions"] = setting(
         "Whether jobs are submitted after the end of another one, and from where that is known.",
-        "ignore",
-    )
+        "ignore", title="Jobs that follow others",
+    )  # fmt: skip
+    accounts: str | None = setting(
+        "Account tree with the shares of users, for fair shares (sshare -alP, sacctmgr).", None,
+        usual="none",
+    )  # fmt: skip
     grace: DurationS | None = setting(
         "With `kill`: time after its request at which a job is killed.", None
     )
@@ -475,6 +482,13 @@ class SchedulingSettings(StrictModel):
         "Generated workloads on which each run is evaluated.", None
     )
 
+    def _account_tree(self) -> "AccountTree | None":
+        if self.accounts is None:
+            return None
+        from sim.formats import read_accounts
+
+        return read_accounts(Path(self.accounts))
+
     def build(self, workload: Workload, workers: int) -> Scheduling:
         """Build the scheduling application, or raise AssistantError or SimError."""
         arguments: dict[str, Any] = {
@@ -486,6 +500,7 @@ class SchedulingSettings(StrictModel):
             "too_wide": self.too_wide,
             "overrun": self.overrun,
             "dependencies": self.dependencies,
+            "accounts": self._account_tree(),
             "preset": self.preset,
             "split": self.split,
             "options": self.options,

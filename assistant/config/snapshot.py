@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST
 from assistant.applications.extensions.placement import TRAINED
+from assistant.applications.scheduling import ACCOUNTS
 from assistant.applications.scheduling_futures import FUTURES_DIGEST
 from assistant.config.sweep_file import (
     FILES_NAMED,
@@ -255,16 +256,16 @@ def rebuild_sweep(opened: ExperimentOpened) -> BuiltSweep:
         )
     if _drawn_from(built.application.facts) != _drawn_from(opened.facts):
         raise SettingsError(
-            f"the model of experiment '{opened.experiment_id}' has changed, so its results "
-            "could not be compared with the earlier ones; start a new experiment"
+            f"the model or account tree of experiment '{opened.experiment_id}' has changed, so its "
+            "results could not be compared with the earlier ones; start a new experiment"
         )
     return built
 
 
-def _drawn_from(facts: Iterable[Fact]) -> str | None:
-    """Return the digest of the model that an experiment draws from; None if it has none."""
-    labels = (FUTURES_DIGEST, STATISTICS_DIGEST)
-    return next((fact.text for fact in facts if fact.label in labels), None)
+def _drawn_from(facts: Iterable[Fact]) -> tuple[str, ...]:
+    """Return the digests of the model and the account tree that an experiment has, if any."""
+    labels = (FUTURES_DIGEST, STATISTICS_DIGEST, ACCOUNTS)
+    return tuple(fact.text for fact in facts if fact.label in labels)
 
 
 def stored_settings(opened: ExperimentOpened) -> dict[str, Any]:

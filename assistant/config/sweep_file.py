@@ -99,7 +99,7 @@ ApplicationSettings: TypeAlias = (
 )
 
 
-FILES_NAMED = ("log", "table", "statistics", "trace", "model", "nodes")
+FILES_NAMED = ("log", "accounts", "table", "statistics", "trace", "model", "nodes")
 
 OWN_PROGRAMS = tuple(entry.name for entry in APPLICATIONS if entry.is_users)
 """Kinds of ``[application]`` that take ``[[parameters]]`` and ``[objective]`` from the file."""

@@ -149,8 +149,13 @@ def _multifactor(new: RunPolicies) -> SettingsSection:
     if options["fairshare_weight"]:
         half_life_s = options["half_life_s"]
         lines.append(f"PriorityDecayHalfLife={slurm_time(half_life_s) if half_life_s else 0}")
+        if options["calc_period_s"]:
+            lines.append(f"PriorityCalcPeriod={slurm_time(options['calc_period_s'])}")
+        if not options["fair_tree"]:
+            lines.append("PriorityFlags=NO_FAIR_TREE")
         notes.append(
-            "Fair share needs slurmdbd; simulated was the usage of users, no account tree."
+            "Fair share needs slurmdbd. Users were simulated as siblings, unless the sweep names "
+            "accounts. Merge PriorityFlags with yours."
         )
     return SettingsSection(tuple(notes), tuple(lines))
 

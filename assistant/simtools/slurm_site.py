@@ -26,12 +26,15 @@ WEIGHTS: Mapping[str, str] = {
 }  # fmt: skip
 """PriorityWeight... that an option of the order ``multifactor`` simulates in one queue."""
 
+USUAL_CALC_PERIOD_S = 300.0
+"""PriorityCalcPeriod of Slurm where it is not set."""
+
 NOT_SIMULATED: Mapping[str, str] = {
     "priorityweightassoc": "associations have no factor",
     "priorityweightpartition": "the partitions of a group wait in one queue",
     "priorityweightqos": "a sweep knows no priorities of QoS (copperline simulate --qos does)",
     "priorityweighttres": "the size of a job is its processors",
-    "priorityflags": "the flags have no effect here",
+    "priorityflags": "of the flags, NO_FAIR_TREE alone has an effect here",
     "prioritysitefactorplugin": "site factors are not known",
     "preempttype": "running jobs are not preempted",
     "preemptmode": "running jobs are not preempted",
@@ -54,7 +57,7 @@ NOT_SIMULATED: Mapping[str, str] = {
     "maxarraysize": "the queue has no limit",
     "suspendtime": "nodes are never powered down",
     "resumetimeout": "nodes are never powered down",
-    "fairsharedampeningfactor": "users are siblings",
+    "fairsharedampeningfactor": "classic fair shares are not dampened",
     "priorityusageresetperiod": "usage is never reset",
 }
 """Settings that affect when jobs start, by their names in lower case, and why they do not here."""
@@ -353,6 +356,12 @@ def _order(conf: SlurmConf) -> tuple[str, dict[str, float], list[str], list[str]
         if key in conf.settings:
             seconds = _time_s(conf, key)
             options[option] = usual_s if seconds is None else seconds
+    if options["fairshare_weight"]:
+        flags = conf.settings.get("priorityflags", "").upper().split(",")
+        options["fair_tree"] = float("NO_FAIR_TREE" not in flags)
+        options["calc_period_s"] = USUAL_CALC_PERIOD_S
+        if "prioritycalcperiod" in conf.settings:
+            options["calc_period_s"] = _time_s(conf, "prioritycalcperiod") or 0.0
     if conf.settings.get("priorityfavorsmall", "").upper() in ("YES", "TRUE", "1"):
         options["favor_small"] = 1.0
     shown = ", ".join(

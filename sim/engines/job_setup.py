@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.fair_share import UsageTerms, UserShares
 from sim.kernel.feedback import Feedback, new_feedback
 from sim.kernel.node_power import NodeStates, idle_nodes, no_node_states
 from sim.kernel.nodes import Nodes, empty_nodes, places_of
@@ -18,13 +19,13 @@ from sim.kernel.policy_context import (
     PolicyContext,
     PoolTerms,
     UserLimit,
-    UserShares,
     WindowState,
     no_external_events,
     no_terms,
 )
 from sim.kernel.pool import Pool, empty_pool
 from sim.kernel.records import field, rows
+from sim.model.accounts import share_nodes, sibling_nodes
 from sim.model.admission import NOWHERE, Admission, n_unknown_demands
 from sim.model.dependencies import Dependencies, dependencies_of
 from sim.model.result import Holds, JobState, Placement, Restarts, SimulationResult, StepSeries
@@ -247,7 +248,7 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
             is_ranked_anew=order.score_now is not None,
             plans=plans,
             keeps_plan=rule.keeps_plan,
-            users=_users(scenario, order.half_life_s(options.values)),
+            users=_users(scenario, order.usage(options.values)),
             terms=terms_of(scenario, admission, rank),
         ),
     )
@@ -255,13 +256,17 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
     return pool
 
 
-def _users(scenario: Scenario, half_life_s: float | None) -> UserShares | None:
+def _users(scenario: Scenario, terms: UsageTerms | None) -> UserShares | None:
     """Return the users of all jobs and their shares; None if the order does not use them."""
-    if half_life_s is None:
+    if terms is None:
         return None
-    users, of_job = np.unique(scenario.workload.user, return_inverse=True)
-    shares = np.array([scenario.shares.get(user, 1.0) for user in users.tolist()])
-    return UserShares(of_job.astype(np.int64), shares / shares.sum(), half_life_s)
+    if scenario.accounts is not None:
+        nodes = share_nodes(scenario.accounts, scenario.workload)
+    else:
+        nodes = sibling_nodes(scenario.shares, scenario.workload)
+    is_plain = scenario.accounts is None and not terms.is_fair_tree and terms.period_s == 0.0
+    due = nodes.due[np.argsort(nodes.user, kind="stable")][-nodes.n_users :]
+    return UserShares(nodes.of_job, due, terms, None if is_plain else nodes)
 
 
 def make_nodes(scenario: Scenario, admission: Admission) -> Nodes:

@@ -21,6 +21,9 @@ from .registry import roundtrip_losses as roundtrip_losses
 from .registry import scheduler_of as scheduler_of
 from .sacct import SacctRows as SacctRows
 from .sacct import read_rows as read_rows
+from .slurm_accounts import AccountTree as AccountTree
+from .slurm_accounts import Association as Association
+from .slurm_accounts import read_accounts as read_accounts
 from .slurm_conf import SlurmConf as SlurmConf
 from .slurm_conf import SlurmPartition as SlurmPartition
 from .slurm_conf import read_slurm_conf as read_slurm_conf

@@ -181,6 +181,8 @@ class _Jobs:
             time_zone=self.rules.time_zone or None,
             scheduler=rows.scheduler,
             notes=self.notes,
+            account_names=tuple(rows.names["account"][1]),
+            user_names=tuple(rows.names["user"][1]),
             requested_is_runtime=bool(missing[keep].any()),
             unsorted="sort",
         )

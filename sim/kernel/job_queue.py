@@ -12,8 +12,9 @@ with the best rank enters.
 import math
 from typing import Any
 
+from sim.kernel.fair_share import fair_share
 from sim.kernel.jit import kernel, noinline
-from sim.kernel.policy_context import ExternalEvents, fair_share
+from sim.kernel.policy_context import ExternalEvents
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note
 
 SPARSE = 4  # A queue with more slots than this per waiting job is closed up
@@ -91,14 +92,14 @@ def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, i
     """
     here, listed = pool.partitions[k], pool.sorted_jobs
     n, first, last = 0, NOBODY, 0
-    asks, has_tiers, fair = len(pool.users) > 0, len(pool.terms.standings) > 0, 1.0
+    asks, has_tiers, fair = len(pool.fair.users) > 0, len(pool.terms.standings) > 0, 1.0
     worst = -math.inf
     for slot in range(here.head, here.tail):
         job = pool.queue[slot]
         if job >= 0:
             job_row = pool.jobs[job]
             if asks:
-                fair = fair_share(pool.users, pool.user[job], now_s)
+                fair = fair_share(pool.fair, job, now_s)
             score = score_now(
                 now_s - job_row.submit_s, job_row.procs, job_row.factor, fair, pool.order_options
             )

@@ -7,9 +7,9 @@ weights.) A whole machine has room if it is idle and suits the job; a shared one
 processors as are free and as the other resources allow.
 """
 
+from sim.kernel.fair_share import charge
 from sim.kernel.jit import kernel, noinline
 from sim.kernel.nodes import Nodes, hold_share, hold_whole, suits
-from sim.kernel.policy_context import charge
 from sim.kernel.pool import start, take, take_head
 
 
@@ -107,8 +107,8 @@ def start_chosen(nodes: Nodes, k: int, slot: int, now_s: float, n_started: int) 
     claim.waste = taken_procs - nodes.pool.jobs[job].procs
     start(nodes.pool, k, job, now_s, n_started)
     here.free -= claim.waste
-    if len(nodes.pool.users) > 0:
-        charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)
+    if len(nodes.pool.fair.users) > 0:
+        charge(nodes.pool.fair, job, claim.waste, now_s)
     if slot == here.head:
         take_head(nodes.pool, k)
     else:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.fair_share import charge
 from sim.kernel.jit import kernel
-from sim.kernel.policy_context import charge
 from sim.kernel.pool import Pool, release, sort_running, start
 from sim.kernel.records import field, rows
 
@@ -384,8 +384,8 @@ def start_on(
     claim.waste = -missing
     start(nodes.pool, k, job, now_s, n_started)
     nodes.pool.partitions[k].free -= claim.waste
-    if len(nodes.pool.users) > 0:
-        charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)
+    if len(nodes.pool.fair.users) > 0:
+        charge(nodes.pool.fair, job, claim.waste, now_s)
 
 
 @kernel
@@ -434,8 +434,8 @@ def release_machines(nodes: Nodes, k: int, job: int, now_s: float) -> None:
             kind.lowest = min(kind.lowest, machine)
     release(nodes.pool, k, job, now_s)
     nodes.pool.partitions[k].free += claim.waste
-    if len(nodes.pool.users) > 0:
-        charge(nodes.pool.users, nodes.pool.user[job], -claim.waste, now_s)
+    if len(nodes.pool.fair.users) > 0:
+        charge(nodes.pool.fair, job, -claim.waste, now_s)
 
 
 @kernel

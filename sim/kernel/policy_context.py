@@ -2,26 +2,17 @@
 
 `PolicyContext` is the input for the pool of a simulation. A feature that a scenario does not use is
 empty and costs nothing.
-
-Usage is processor-seconds, halved with every half-life h. With n processors held for t seconds,
-
-    usage' = usage 2^(-t/h) + n (h / ln 2) (1 - 2^(-t/h))
-
-which is the integral of n 2^(-age/h); Slurm adds up at every PriorityCalcPeriod (5 minutes), and
-this is the limit of that. Starts and ends of one instant commute. 2^-x is computed here from sums
-and products alone, because C libraries and compilers differ, and engines must agree bit by bit.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.kernel.jit import kernel, noinline
+from sim.kernel.fair_share import UserShares
 from sim.kernel.records import rows
 
 PLANNED, DRAIN, FAILURE = 0, 1, 2  # Kinds of windows; see `sim.model.cluster`
@@ -130,129 +121,6 @@ def no_external_events() -> ExternalEvents:
         np.zeros(0, dtype=np.int64),  # type: ignore[arg-type]
         np.zeros(0), np.zeros(0, dtype=np.int64),  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-LN2 = 0.6931471805599453
-
-N_TERMS = 16  # Terms of the series; with x up to 1/2 the next one is below 1e-19
-
-SMALLEST = 1100.0  # From here on 2^-x is 0
-
-
-class UserUsage:
-    """Decayed processor usage of one user, or of all users together in the last row.
-
-    Attributes:
-        usage, last_s: decayed processor-seconds, and the time of their last update.
-        held: processors that running jobs have held since then.
-        share: share of the cluster that is due to the user; 1 for all together.
-        half_life_s: half-life of the usage; 0 is no decay.
-        fair, fair_s: fair-share factor, and the time of its last computation; -1 is never.
-    """
-
-    __slots__ = ("fair", "fair_s", "half_life_s", "held", "last_s", "share", "usage")
-    usage: float
-    last_s: float
-    held: int
-    share: float
-    half_life_s: float
-    fair: float
-    fair_s: float
-
-
-@dataclass(frozen=True, eq=False)
-class UserShares:
-    """User of each job, and the cluster share that is due to each user.
-
-    Attributes:
-        of_job: int64 [n_jobs], user of each job.
-        share: float64 [n_users], share of the cluster due to each; the sum is 1.
-        half_life_s: half-life of the usage in seconds; 0 is no decay.
-    """
-
-    of_job: NDArray[np.int64]
-    share: NDArray[np.float64]
-    half_life_s: float
-
-
-def new_users(shares: UserShares | None) -> tuple[Any, Any]:
-    """Return zero usage for each user and the user of each job, or empty arrays for None."""
-    users = rows(UserUsage, 0 if shares is None else len(shares.share) + 1)
-    if shares is None:
-        return users, np.zeros(0, dtype=np.int64)
-    users["share"][:-1], users["share"][-1] = shares.share, 1.0
-    users["half_life_s"], users["fair_s"] = shares.half_life_s, -1.0
-    return users, shares.of_job
-
-
-@noinline
-@kernel
-def charge(users: Sequence[UserUsage], user: int, procs: int, now_s: float) -> None:
-    """Change how many processors a user holds from now on by `procs`, which may be negative."""
-    everybody = len(users) - 1
-    _settle(users, user, now_s)
-    _settle(users, everybody, now_s)
-    users[user].held += procs
-    users[everybody].held += procs
-
-
-@noinline
-@kernel
-def fair_share(users: Sequence[UserUsage], user: int, now_s: float) -> float:
-    """Return a user's present fair-share factor, 2^(-usage/share), or 1 without usage.
-
-    Usage is the share of the user in the usage of all users.
-    """
-    usage_row = users[user]
-    if usage_row.fair_s != now_s:
-        everybody = len(users) - 1
-        _settle(users, user, now_s)
-        _settle(users, everybody, now_s)
-        used = users[everybody].usage
-        usage_row.fair = halved(usage_row.usage / used / usage_row.share) if used > 0.0 else 1.0
-        usage_row.fair_s = now_s
-    return usage_row.fair
-
-
-@kernel
-def _settle(users: Sequence[UserUsage], user: int, now_s: float) -> None:
-    """Add the usage since the last update to a row."""
-    usage_row = users[user]
-    passed_s = now_s - usage_row.last_s
-    if passed_s > 0.0:
-        if usage_row.half_life_s == 0.0:
-            usage_row.usage += usage_row.held * passed_s
-        else:
-            x = passed_s / usage_row.half_life_s
-            usage_row.usage = usage_row.usage * halved(x) + usage_row.held * (
-                usage_row.half_life_s / LN2
-            ) * lost(x)
-        usage_row.last_s = now_s
-
-
-@kernel
-def halved(x: float) -> float:
-    """Return 2^-x for x >= 0, with the same bits on every platform."""
-    if x > SMALLEST:
-        return 0.0
-    n = math.floor(x + 0.5)
-    return math.ldexp(1.0 + _less_one(x - n), -n)
-
-
-@kernel
-def lost(x: float) -> float:
-    """Return 1 - 2^-x for x >= 0, to full precision even for small x."""
-    return -_less_one(x) if x < 0.5 else 1.0 - halved(x)
-
-
-@kernel
-def _less_one(x: float) -> float:
-    """Return 2^-x - 1, for x from -1/2 to 1/2, by the series of the exponential function."""
-    y = -x * LN2
-    total = 1.0
-    for i in range(N_TERMS, 1, -1):
-        total = 1.0 + total * y / i
-    return y * total
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.fair_share import FairShare, charge, new_fair_share
 from sim.kernel.jit import kernel
 from sim.kernel.policy_context import (
     PolicyContext,
     PoolTerms,
-    UserUsage,
-    charge,
-    new_users,
     no_terms,
 )
 from sim.kernel.records import rows
@@ -195,8 +193,7 @@ class Pool(NamedTuple):
         shapes, shape: rows of `JobShape`, and the row of each job: int64 [n]; none unless a rule
             keeps its plan.
         gains: `MOST_GAINS` rows of `PlanGain` for each partition; likewise.
-        users, user: rows of `UserUsage`, and the row of the user of each job: int64 [n]; none if
-            the order does not use them.
+        fair: usage and factors of users; empty if the order does not use them.
         terms: tiers, limits and windows.
     """
 
@@ -215,8 +212,7 @@ class Pool(NamedTuple):
     shapes: Sequence[JobShape]
     shape: list[int]
     gains: Sequence[PlanGain]
-    users: Sequence[UserUsage]
-    user: list[int]
+    fair: FairShare
     terms: PoolTerms
 
 
@@ -284,7 +280,7 @@ def empty_pool(
         np.empty(n_ended, dtype=np.int64),  # type: ignore[arg-type]
         np.empty(n_steps), np.empty(n_steps, dtype=np.int64),  # type: ignore[arg-type]
         shapes, shape, rows(PlanGain, n_gains),  # type: ignore[arg-type]
-        *new_users(context.users),
+        new_fair_share(context.users),
         terms,
     )  # fmt: skip
 
@@ -382,8 +378,8 @@ def release(pool: Pool, k: int, job: int, now_s: float) -> None:
     if here.keeps_plan == 1:
         pool.ended[here.first + here.n_ended] = job
         here.n_ended += 1
-    if len(pool.users) > 0:
-        charge(pool.users, pool.user[job], -pool.jobs[job].procs, now_s)
+    if len(pool.fair.users) > 0:
+        charge(pool.fair, job, -pool.jobs[job].procs, now_s)
 
 
 @kernel
@@ -408,8 +404,8 @@ def start(pool: Pool, k: int, job: int, now_s: float, n_started: int) -> None:
     pool.running[job_row.place] = job
     here.n_listed += 1
     pool.started[n_started] = job
-    if len(pool.users) > 0:
-        charge(pool.users, pool.user[job], job_row.procs, now_s)
+    if len(pool.fair.users) > 0:
+        charge(pool.fair, job, job_row.procs, now_s)
 
 
 @kernel

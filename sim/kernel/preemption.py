@@ -6,10 +6,11 @@ started last is killed first; among jobs that started together, the last in the 
 
 import math
 
+from sim.kernel.fair_share import charge
 from sim.kernel.jit import kernel, noinline
 from sim.kernel.job_queue import OVERRUN
 from sim.kernel.plan import is_free, occupy, plan_running, planned_s
-from sim.kernel.policy_context import DRAIN, FAILURE, OPEN, OVER, PLANNED, charge
+from sim.kernel.policy_context import DRAIN, FAILURE, OPEN, OVER, PLANNED
 from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note, sort_running
 
 CONDEMNED = 2  # Value of `JobStanding.is_preemptible` for a job that is killed at this instant
@@ -87,8 +88,8 @@ def requeue(pool: Pool, k: int, job: int, now_s: float) -> None:
     here, job_row, standing = pool.partitions[k], pool.jobs[job], pool.terms.standings[job]
     pool.running[job_row.place] = TAKEN
     here.free += job_row.procs
-    if len(pool.users) > 0:
-        charge(pool.users, pool.user[job], -job_row.procs, now_s)
+    if len(pool.fair.users) > 0:
+        charge(pool.fair, job, -job_row.procs, now_s)
     here.has_ended = OVERRUN
     job_row.reserved_s = -1.0
     job_row.n_corrected = 0

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from sim.model.accounts import AccountTree
 from sim.model.cluster import (
     CapacityWindow,
     ClusterSpec,
@@ -68,6 +69,8 @@ class Scenario:
             that use them (a Slurm log has the quality of service there); the default is 0.
         shares: relative shares of the users of the workload, by user number, for orders that use
             them; the default is 1. All jobs of unknown users belong to user -1.
+        accounts: accounts with the shares of users, for orders that use them; the account of a job
+            is its group. None is no accounts: all users are siblings.
         windows: times at which some processors are not available. The rules then decide by a plan:
             ``none`` lets no job overtake, ``greedy`` is ``depth`` without reservations, and
             ``easy`` is ``depth`` with one.
@@ -100,6 +103,7 @@ class Scenario:
     throttles: tuple[ThrottleWindow, ...] = ()
     power: NodePower | None = None
     dependencies: DependencySource = "ignore"
+    accounts: AccountTree | None = None
 
     def __post_init__(self) -> None:
         if self.overrun not in get_args(Overrun):
@@ -115,7 +119,7 @@ class Scenario:
         for name in ("options", "qos_priority", "shares"):
             object.__setattr__(self, name, dict(getattr(self, name)))
         _check_by_number("qos_priority of queue", self.qos_priority, "from 0")
-        _check_by_number("shares of user", self.shares, "above 0")
+        self._check_shares()
         for name in ("grace_s", "cleanup_s"):
             if not 0 <= getattr(self, name) <= sys.float_info.max:
                 raise ScenarioError(
@@ -159,6 +163,14 @@ class Scenario:
     def switches_off(self) -> bool:
         """Return whether idle nodes are switched off."""
         return self.power is not None and self.power.off_after_s is not None
+
+    def _check_shares(self) -> None:
+        _check_by_number("shares of user", self.shares, "above 0")
+        if self.accounts is not None and self.shares:
+            raise ScenarioError(
+                "the scenario has shares of users and an account tree, which has shares of its "
+                "own; leave either out."
+            )
 
     def _check_power(self, power: NodePower) -> None:
         power.check(self.cluster)
@@ -256,6 +268,9 @@ class Scenario:
             content["throttles"] = [asdict(window) for window in self.throttles]
         if self.dependencies != "ignore":
             content["dependencies"] = self.dependencies
+        if self.accounts is not None:
+            names = self.workload.account_names, self.workload.user_names
+            content["accounts"] = [self.accounts.digest, *names]
         if self.power is not None:
             content["power"] = self.power.values()
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

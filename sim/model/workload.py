@@ -77,6 +77,8 @@ class Workload:
         scheduler: scheduler that ran the jobs, such as ``slurm``, in lower case; None if unknown.
         notes: notes of the reading rules.
         requested_is_runtime: some requests are the run times themselves (clairvoyant).
+        account_names, user_names: names of the groups and users 0, 1, ...; empty where unknown.
+            They do not count for equality.
         tasks: tasks of the jobs, for simulations on machines; None if jobs are rigid. They count
             for the digest only if there are any.
     """
@@ -103,6 +105,8 @@ class Workload:
     notes: tuple[ReadingNote, ...] = ()
     requested_is_runtime: bool = False
     tasks: Tasks | None = None
+    account_names: tuple[str, ...] = ()
+    user_names: tuple[str, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -130,6 +134,8 @@ class Workload:
         notes: Iterable[ReadingNote] = (),
         requested_is_runtime: bool = False,
         tasks: Tasks | None = None,
+        account_names: tuple[str, ...] = (),
+        user_names: tuple[str, ...] = (),
         unsorted: Literal["refuse", "sort"] = "refuse",
     ) -> Self:
         """Validate columns of jobs and build a workload from them.
@@ -158,6 +164,8 @@ class Workload:
             notes: notes of earlier changes to the rows.
             requested_is_runtime: the given requests are (in part) the run times.
             tasks: tasks of the jobs, in the given order of the jobs.
+            account_names: names of the groups 0, 1, ...; empty where unknown.
+            user_names: names of the users 0, 1, ...; empty where unknown.
             unsorted: what to do when submit times decrease.
 
         Raises:
@@ -213,6 +221,8 @@ class Workload:
             notes=all_notes,
             requested_is_runtime=requested_is_runtime,
             tasks=tasks,
+            account_names=account_names,
+            user_names=user_names,
         )
 
     @property

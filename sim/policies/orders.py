@@ -22,10 +22,9 @@ without its fraction as in Slurm. Every factor is from 0 to 1:
     size        the job's processors over those of the cluster; with `favor_small` 1 minus that
     partition   the priority of its partition over the largest of the cluster
     qos         the priority of its queue over the largest given one
-    fair share  2^(-usage/share) of the user (`sim.kernel.policy_context`)
+    fair share  of the user, classic or by Fair Tree (`sim.kernel.fair_share`)
 
-Unlike Slurm, users are all siblings (the classic formula, NO_FAIR_TREE), size is by processors
-alone, and association, site, nice and TRES have no factor.
+Size is by processors alone, and association, site, nice and TRES have no factor.
 
 Orders of tasks use the ranks of HEFT and CPOP (Topcuoglu, Hariri, Wu 2002; `sim.model.tasks`)
 without communication. They order the tasks of all jobs whose parents have ended;
@@ -39,7 +38,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.fair_share import UsageTerms
 from sim.kernel.jit import kernel
+from sim.model.accounts import share_nodes
 from sim.model.errors import ScenarioError, entry_named
 from sim.model.scenario import Scenario
 from sim.model.tasks import downward_ranks, upward_ranks
@@ -171,6 +172,21 @@ MULTIFACTOR_OPTIONS = (
         unit="s",
         needs="fairshare_weight",
     ),
+    PolicyOption(
+        "calc_period_s",
+        0.0,
+        "time between two calculations of fair shares (PriorityCalcPeriod); 0 is every decision",
+        unit="s",
+        needs="fairshare_weight",
+    ),
+    replace(
+        switch(
+            "fair_tree",
+            False,
+            "fair shares are ranks of Fair Tree; off is PriorityFlags=NO_FAIR_TREE",
+        ),
+        needs="fairshare_weight",
+    ),
     replace(
         switch("favor_small", False, "narrow jobs get the points for size (PriorityFavorSmall)"),
         needs="size_weight",
@@ -203,13 +219,17 @@ def _multifactor_score(
     return -float(math.floor(points + PRIORITY_SLACK))
 
 
-def _multifactor_half_life_s(values: Mapping[str, float]) -> float | None:
-    return values["half_life_s"] if values["fairshare_weight"] > 0 else None
+def _multifactor_usage(values: Mapping[str, float]) -> UsageTerms | None:
+    if values["fairshare_weight"] == 0:
+        return None
+    return UsageTerms(values["half_life_s"], values["calc_period_s"], values["fair_tree"] == 1.0)
 
 
 def _check_multifactor(scenario: Scenario, values: Mapping[str, float]) -> None:
     jobs = scenario.workload
-    if values["fairshare_weight"] > 0 and (jobs.user == UNKNOWN).all():
+    if values["fairshare_weight"] > 0 and scenario.accounts is not None:
+        share_nodes(scenario.accounts, jobs)
+    elif values["fairshare_weight"] > 0 and (jobs.user == UNKNOWN).all():
         raise ScenarioError(
             f"fairshare_weight is {values['fairshare_weight']:g} but '{jobs.name}' has no known "
             "users; use a log with users (SWF field 12), or leave it at 0."
@@ -234,7 +254,7 @@ MULTIFACTOR = Order(
     factor=_constant_points,
     score_now=_multifactor_score,
     options=MULTIFACTOR_OPTIONS,
-    half_life_s=_multifactor_half_life_s,
+    usage=_multifactor_usage,
     check=_check_multifactor,
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.kernel.fair_share import UsageTerms
 from sim.kernel.fleet import Fleet
 from sim.kernel.nodes import Nodes
 from sim.kernel.pool import Pool
@@ -132,7 +133,7 @@ class TaskFacts:
     mean_s: Floats
 
 
-def _no_half_life(_values: Mapping[str, float]) -> None:
+def _no_usage(_values: Mapping[str, float]) -> None:
     return None
 
 
@@ -157,8 +158,8 @@ class Order:
         score_tasks: facts to float64 [n_tasks]; the smallest waiting task goes first. Used only
             where instances of tasks are placed.
         options: its options.
-        half_life_s: option values to the half-life of the usage of users, 0 for no decay; None if
-            it does not use the `fair_share` of a job's user, which is 1 then.
+        usage: option values to how it counts the usage of users; None if it does not use the
+            `fair_share` of a job's user, which is 1 then.
         uses_submission: `score` uses the logged submission, beside other facts.
         check: raises `ScenarioError` if a scenario lacks input of the order, from the option
             values.
@@ -171,7 +172,7 @@ class Order:
     score_now: Callable[[float, int, float, float, list[float]], float] | None = None
     score_tasks: Callable[[TaskFacts], Floats] | None = None
     options: tuple[PolicyOption, ...] = ()
-    half_life_s: Callable[[Mapping[str, float]], float | None] = _no_half_life
+    usage: Callable[[Mapping[str, float]], UsageTerms | None] = _no_usage
     uses_submission: bool = False
     check: Callable[[Scenario, Mapping[str, float]], None] = _nothing_missing
 

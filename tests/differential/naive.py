@@ -267,9 +267,8 @@ def rated(scenario: Scenario, jobs: list[Job], now: float) -> Callable[[Job], fl
     """What the queue is sorted by at this moment."""
     if scenario.order != "multifactor":
         return lambda job: score(job, scenario.order, now)
-    users = scenario.workload.user.tolist()
     stays = [
-        naive_priority.Stay(users[job.row], job.procs, job.start, job.end)
+        naive_priority.Stay(job.row, job.procs, job.start, job.end)
         for job in jobs
         if job.start is not None
     ]

@@ -30,7 +30,7 @@ class Job(naive.Job):
 
     def kill(self, now: float) -> None:
         assert self.start is not None
-        self.in_vain.append(naive_priority.Stay(self.user, self.procs, self.start, now))
+        self.in_vain.append(naive_priority.Stay(self.row, self.procs, self.start, now))
         self.restarts += 1
         self.lost += now - self.start
         self.start, self.promised, self.times_prolonged = None, None, 0
@@ -188,7 +188,7 @@ def rated(scenario: Scenario, jobs: list[Job], now: float) -> Rating:
     names = [part.name for part in scenario.cluster.partitions]
     used = [stay for job in jobs for stay in job.in_vain]
     used += [
-        naive_priority.Stay(job.user, job.procs, job.start, job.end)
+        naive_priority.Stay(job.row, job.procs, job.start, job.end)
         for job in jobs
         if job.start is not None
     ]

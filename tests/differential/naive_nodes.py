@@ -164,11 +164,8 @@ def rated(scenario: Scenario, jobs: list[Job], k: int, now: float) -> Callable[[
     """What a queue is sorted by; who takes whole machines has used all their processors."""
     if scenario.order != "multifactor":
         return lambda job: score(job, scenario.order, now)
-    users = scenario.workload.user.tolist()
     stays = [
-        naive_priority.Stay(
-            users[job.row], used_procs(scenario, job), job.start, job.ends(job.runtime)
-        )
+        naive_priority.Stay(job.row, used_procs(scenario, job), job.start, job.ends(job.runtime))
         for job in jobs
         if job.start is not None
     ]

@@ -120,28 +120,58 @@ NODE_MUTANTS = {
 USER_MUTANTS = {
     "a job goes on using what it held": (
         "kernel/pool.py",
-        "charge(pool.users, pool.user[job], -pool.jobs[job].procs, now_s)",
-        "charge(pool.users, pool.user[job], 0, now_s)",
+        "charge(pool.fair, job, -pool.jobs[job].procs, now_s)",
+        "charge(pool.fair, job, 0, now_s)",
     ),
     "processors beyond the need are not used": (
         "kernel/nodes.py",
-        "charge(nodes.pool.users, nodes.pool.user[job], claim.waste, now_s)",
-        "charge(nodes.pool.users, nodes.pool.user[job], 0, now_s)",
+        "charge(nodes.pool.fair, job, claim.waste, now_s)",
+        "charge(nodes.pool.fair, job, 0, now_s)",
     ),
     "a fair-share factor is never computed anew": (
-        "kernel/policy_context.py",
+        "kernel/fair_share.py",
         "if usage_row.fair_s != now_s:",
         "if usage_row.fair_s < 0.0:",
     ),
     "what was used until a start counts as if the job had run": (
-        "kernel/policy_context.py",
+        "kernel/fair_share.py",
         "_settle(users, user, now_s)\n    _settle(users, everybody, now_s)\n    users[user]",
         "_settle(users, everybody, now_s)\n    users[user]",
     ),
+    "a user that is tied with an account is not tied with its best user": (
+        "kernel/fair_share.py",
+        "while nodes[above].depth > nodes[before].depth:",
+        "if False:",
+    ),
+    "a node that nobody has used goes last": (
+        "kernel/fair_share.py",
+        "elif node.usage == 0.0:\n            node.level = math.inf",
+        "elif node.usage == 0.0:\n            node.level = 0.0",
+    ),
+    "the usage of a parent is not shared among its children": (
+        "kernel/fair_share.py",
+        "node.effective += (above - actual) * node.level_shares",
+        "node.effective += 0.0",
+    ),
+    "a tree is calculated when somebody asks, not at the period": (
+        "kernel/fair_share.py",
+        "at_s = min(now_s, n_periods * root.period_s)",
+        "at_s = now_s",
+    ),
+    "what begins after a period counts at the period": (
+        "kernel/fair_share.py",
+        "fair.nodes[0].period_s > 0.0:\n        _calculate_if_due(fair, now_s)",
+        "fair.nodes[0].period_s < 0.0:\n        _calculate_if_due(fair, now_s)",
+    ),
+    "ranks of tied users are given again": (
+        "kernel/fair_share.py",
+        "rank = n_users - place",
+        "rank -= 1",
+    ),
     "all users are due the same": (
-        "engines/job_setup.py",
-        "shares / shares.sum()",
-        "np.full(len(shares), 1.0 / len(shares))",
+        "model/accounts.py",
+        "raw / raw.sum()",
+        "np.full(len(raw), 1.0 / len(raw))",
     ),
     "age is never full": (
         "policies/orders.py",
@@ -193,7 +223,15 @@ import numpy as np
 from sim import ClusterSpec, Partition, Scenario, simulate
 from sim.generators import default_workload
 from tests.differential import naive, naive_nodes
+from tests.draw.accounts import shared_scenario
 from tests.draw.workloads import contended, crowded_nodes
+
+for seed in range(60):
+    scenario = shared_scenario(seed)
+    expected = np.array(naive.starts(scenario))
+    for engine in ("interpreted", "process"):
+        if (simulate(scenario, engine=engine).start_s != expected).any():
+            os._exit(3)
 
 for seed in range(40):
     jobs = default_workload(seed=seed, n_jobs=60)

@@ -12,7 +12,7 @@ from sim import ClusterSpec, Partition, Scenario, Workload, simulate
 from sim.api import known_options
 from sim.engines.process import run
 from sim.generators import default_workload
-from sim.kernel.policy_context import UserUsage, halved, lost
+from sim.kernel.fair_share import UserUsage, halved, lost
 from sim.kernel.pool import Pool
 from sim.model.errors import ClusterError, ScenarioError
 from sim.policies.orders import factors, order_named
@@ -178,7 +178,7 @@ class Ledger:
         pass
 
     def after(self, pool: Pool, k: int, now_s: float, started: list[int]) -> None:
-        *users, everybody = pool.users
+        *users, everybody = pool.fair.users
         assert everybody.held == sum(user.held for user in users)
         assert everybody.held == self.total - pool.partitions[0].free
         used = sum(usage_at(user, now_s) for user in users)
@@ -267,6 +267,8 @@ def test_options_bear_the_names_of_slurm() -> None:
         "qos_weight": "PriorityWeightQOS",
         "fairshare_weight": "PriorityWeightFairshare",
         "half_life_s": "PriorityDecayHalfLife",
+        "calc_period_s": "PriorityCalcPeriod",
+        "fair_tree": "PriorityFlags",
         "favor_small": "PriorityFavorSmall",
     }.items():
         assert of in told.pop(name)

@@ -268,6 +268,31 @@ def test_simulate_with_fair_shares(cli: Cli, tmp_path: Path, log: Path) -> None:
         assert [float(line.split(",")[2]) for line in lines[1:]] == starts
 
 
+def test_simulate_with_an_account_tree(cli: Cli, tmp_path: Path, log: Path) -> None:
+    """The same jobs, of accounts 1 and 2 below two others: shares and ranks as of users above."""
+    rows = ((1, 0, 1), (2, 1, 2), (3, 2, 1), (4, 3, 1), (5, 4, 2))
+    log.write_text(
+        "".join(f"{n} {s} -1 10 8 -1 -1 8 10 -1 1 7 {a} -1 1 -1 -1 -1\n" for n, s, a in rows)
+    )
+    weights = {"age_weight": 0, "size_weight": 0, "fairshare_weight": 1000, "half_life_s": 10}
+    told = [word for name, value in weights.items() for word in ("--option", f"{name}={value}")]
+    command = ("simulate", str(log), "--procs", "8", "--accounts", "tree.txt")
+    for second, starts in ((1, [0, 10, 20, 40, 30]), (9, [0, 10, 30, 40, 20])):
+        (tmp_path / "tree.txt").write_text(
+            f"Account|User|Share|ParentName\nA||1|root\nB||{second}|root\n1||5|A\n2||5|B\n"
+        )
+        for tree in ("0", "1"):
+            more = ("--option", f"fair_tree={tree}", "--per-job", "jobs.csv")
+            code, _, err = cli(*command, "--order", "multifactor", *told, *more)
+            assert code == 0, err
+            lines = (tmp_path / "jobs.csv").read_text().splitlines()
+            assert [float(line.split(",")[2]) for line in lines[1:]] == starts
+    assert "has an effect only on fair shares" in cli(*command)[2]
+    (tmp_path / "tree.txt").write_text("Account|User|Share|ParentName\n1||1|root\n")
+    code, _, err = cli(*command, "--order", "multifactor", *told)
+    assert (code, "not in the account tree: '2' (2 jobs)" in err) == (2, True)
+
+
 def test_simulate_names_the_engine_and_its_note(cli: Cli, log: Path) -> None:
     code, out, _ = cli("simulate", str(log), "--engine", "interpreted")
     assert code == 0

@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assistant.cli.main import run as command
 from assistant.cli.options import Overrides, overridden_sweep
+from assistant.config.snapshot import config_snapshot, open_sweep, rebuild
 from assistant.config.sweep_file import build_sweep, check_settings, read_settings
+from assistant.core.errors import ApplicationError, SettingsError
+from assistant.store.event_store import MemoryStore
 from sim.api import load_workload
 from tests.sim.test_sacct import line
 
@@ -58,7 +62,7 @@ def test_a_dump_and_slurm_conf_become_a_sweep(
         "(--partition gpu takes that of it): gpu",
         "5 jobs left out: slurm.conf does not have the partition old",
         "Order: multifactor priority (age_weight 1000, size_weight 0, fairshare_weight 5000, half",
-        "half_life 14 d 00 h)",
+        "half_life 14 d 00 h, fair_tree 1, calc_period",
         "Backfilling: conservative",
         "1 row of job steps; left out",
         "request is the MaxTime of the partition",
@@ -118,7 +122,43 @@ def test_priorities_are_asked_beside_the_weights_of_the_site(site: Path) -> None
     assert levels["fairshare_weight"] == (0, 5_000, 50_000)
     assert levels["age_weight"] == (0, 1_000, 5_000)
     assert sweep.application.baseline["half_life_s"] == 14 * 86_400
+    options = sweep.application.scenario(sweep.application.baseline).options
+    assert (options["fair_tree"], options["calc_period_s"]) == (1, 300)
     assert sweep.application.is_checked
+
+
+def test_the_classic_fair_share_and_its_period_are_read(site: Path) -> None:
+    flags = "PriorityFlags=CALCULATE_RUNNING,NO_FAIR_TREE\nPriorityCalcPeriod=10\n"
+    (site / "slurm.conf").write_text(f"{CONF}{flags}")
+    assert run("dump.txt", "--conf", "slurm.conf") == 0
+    options = read_settings(site / "sweep.toml")["application"]["options"]
+    assert (options["fair_tree"], options["calc_period_s"]) == (0, 600)
+
+
+def test_a_sweep_over_the_dump_has_its_accounts_by_name(site: Path) -> None:
+    sweep: dict[str, Any] = {
+        "name": "shares",
+        "application": {
+            "log": "dump.txt", "accounts": "accounts.txt", "preset": "policies",
+            "baseline": {"order": "multifactor"},
+            "levels": {"fairshare_weight": [0, 5000], "half_life_s": ["1d", "7d"]},
+        },
+    }  # fmt: skip
+    (site / "accounts.txt").write_text("Account|User|Share|ParentName\nbio||2|root\n")
+    built = build_sweep(check_settings(sweep, "sweep.toml"))
+    scenario = built.application.scenario(built.application.baseline)
+    assert scenario.accounts is not None
+    (fact,) = [fact.text for fact in built.application.facts if fact.label == "Account tree"]
+    assert fact.startswith("accounts: 1, listed users: 0, digest ")
+    session = open_sweep(built, MemoryStore(), "shares", config_snapshot(sweep, ()))
+    opened = session.experiment.opened
+    assert rebuild(opened).scenario(built.application.baseline).digest == scenario.digest
+    (site / "accounts.txt").write_text("Account|User|Share|ParentName\nbio||3|root\n")
+    with pytest.raises(SettingsError, match="account tree of experiment 'shares-"):
+        rebuild(opened)
+    sweep["application"]["levels"] = {"age_weight": [0, 1000]}
+    with pytest.raises(ApplicationError, match="no run has a fairshare_weight above 0"):
+        build_sweep(check_settings(sweep, "sweep.toml"))
 
 
 @pytest.mark.parametrize(

@@ -539,6 +539,7 @@ def program(**more: Any) -> Form:
         (Form(cluster=ClusterFields(procs="4")), "new-procs", "widest job"),
         (Form(cluster=ClusterFields(order="graps")), "new-order", "graps"),
         (Form(cluster=ClusterFields(small_job_wait="x")), "new-small-job-wait", "such as 90s"),
+        (Form(cluster=ClusterFields(dependencies="sessions")), "new-start", "has no known users"),
         (Form(cluster=ClusterFields(levels={"small_procs": ("x",)})), "new-levels", "'x'"),
         (Form(cluster=ClusterFields(levels={"small_procs": ("16",)})), "new-levels", "0, is not"),
         (Form(cluster=ClusterFields(levels={"depth": ("1", "4")})),

@@ -1,6 +1,7 @@
 """Command ``copperline simulate``: replay a job log on a cluster."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -50,6 +51,7 @@ from sim.api import (
 from sim.api import simulate as run_simulation
 from sim.counterfactuals import changed_starts
 from sim.explain import WATCHING_ENGINES, explain_start
+from sim.formats import AccountTree, read_accounts
 from sim.metrics import GroupMetrics, ScheduleMetrics
 
 PARTITION = "NAME:PROCS[:MAX_REQUESTED[:MAX_PROCS]][:TERMS]"
@@ -218,6 +220,15 @@ def simulate(
             help="Shares of a user (default 1), for orders that use them; may be repeated.",
         ),
     ] = None,
+    accounts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Account tree with the shares of users, for orders that use them: what sshare "
+            "-alP, sacctmgr dump or sacctmgr -P show associations prints.",
+            show_default=False,
+        ),
+    ] = None,
     overrun: Annotated[
         str,
         typer.Option(
@@ -298,6 +309,7 @@ def simulate(
         "--backtest": compare or None, "--against": against, "--power": power or None,
         "--overrun": None if overrun == "raise" else overrun,
         "--dependencies": None if dependencies == "ignore" else dependencies,
+        "--accounts": accounts,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
@@ -328,6 +340,7 @@ def simulate(
             trained,
             as_json=as_json,
         )
+    options = policy_options(option or [])
     cluster, allocation = _cut(
         _cluster(workload, procs, partition or []), whole_nodes, shared_nodes, node_memory
     )
@@ -339,13 +352,14 @@ def simulate(
         backfill=backfill or "easy",
         overrun=overrun,  # type: ignore[arg-type]  # the scenario checks the word
         too_wide=too_wide,  # type: ignore[arg-type]
-        options=policy_options(option or []),
+        options=options,
         grace_s=0.0 if grace is None else parse_duration(grace),
         cleanup_s=0.0 if cleanup is None else parse_duration(cleanup),
         qos_priority=by_number(qos or [], "--qos", "2=100"),
         shares=by_number(share or [], "--share", "17=2"),
         windows=tuple(window_of(text) for text in window or []),
         dependencies=dependencies,  # type: ignore[arg-type]
+        accounts=None if accounts is None else _account_tree(accounts, options),
     )
     nodes = power_of(power or [])
     if nodes is not None:
@@ -370,6 +384,16 @@ def simulate(
     if per_job is not None:
         write_jobs(per_job, scenario, result)
     return 0
+
+
+def _account_tree(file: Path, options: Mapping[str, float]) -> AccountTree:
+    """Read an account tree, or refuse it where it has no effect."""
+    if not options.get("fairshare_weight"):
+        raise SettingsError(
+            "--accounts has an effect only on fair shares; add --order multifactor --option "
+            "fairshare_weight=10000 (and --option fair_tree=1 for Slurm's default), or leave it out"
+        )
+    return read_accounts(file)
 
 
 def _explain(scenario: Scenario, job_id: int, *, as_json: bool) -> None:

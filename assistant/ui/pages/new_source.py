@@ -265,6 +265,11 @@ _OVERRUN = {
     "extend": "runs on, not known in advance",
     "extend_at_events": "the same, seen when a job comes or ends",
 }  # fmt: skip
+_DEPENDENCIES = {
+    "ignore": "are submitted as in the log",
+    "logged": "follow the job that the log names",
+    "sessions": "follow the batch before of the user's session",
+}
 
 
 def _reading(form: Form, beside: FieldMessages) -> Form:
@@ -277,7 +282,7 @@ def _reading(form: Form, beside: FieldMessages) -> Form:
         with st.container(horizontal=True):
             form = new_fields.bound(form, "application.too_wide", words=_TOO_WIDE, width=370)
             form = new_fields.bound(form, "application.overrun", words=_OVERRUN, width=370)
-    return form
+        return new_fields.bound(form, "application.dependencies", words=_DEPENDENCIES, width=370)
 
 
 def _command(form: Form, beside: FieldMessages) -> Form:
