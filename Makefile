@@ -53,7 +53,7 @@ contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 
 pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; skips are listed with their reason
 	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
-	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" --dist loadgroup $(call MARKED,browser|faults|slurm) --durations=10
+	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 $(call MARKED,browser|faults|slurm) --durations=10
 
 docs: $(VENV)/.ready-docs  ## build the documentation site into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -67,7 +67,7 @@ pictures: $(VENV)/.ready-docs  ## draw the pictures of README and docs anew, fro
 soak: $(VENV)/.ready-dev docs  ## what is long by nature: crash points, fuzzing, whole logs, full sizes; the quick claims of the docs, and their site
 	$(BIN)/python -m benchmarks.claims --quick
 	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" $(call MARKED,soak|fuzz) --durations=10
-	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" --dist loadgroup $(call MARKED,browser|faults|slurm) --durations=10
+	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 $(call MARKED,browser|faults|slurm) --durations=10
 
 audit: $(VENV)/.ready-dev  ## known vulnerabilities of the pinned packages; needs the advisories of pypi.org
 	@$(PIP) pip-audit

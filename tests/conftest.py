@@ -48,16 +48,6 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under ``--dist loadgroup`` at most one Slurm, browser or killed service runs at a time."""
-    for item in items:
-        for part in ("slurm", "browser", "faults"):
-            if item.get_closest_marker(part) is not None:
-                item.add_marker(pytest.mark.xdist_group(part))
-                break
-
-
 def _absent(part: str, reason: str) -> None:
     required = {word.strip() for word in os.environ.get("COPPERLINE_REQUIRE", "").split(",")}
     if part in required:
