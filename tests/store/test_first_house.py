@@ -61,7 +61,9 @@ def test_an_old_event_is_read_and_written_with_the_names_of_today(line: str) -> 
     warning = written.get("advice") or {}
     for outer in (written, *warning.get("alternatives", ())):
         assert (outer.get("steering") or {}).pop("refine", True) is True
-    for parameter in written.get("space", {}).get("parameters", ()):
+    space = written.get("space", {})
+    assert space.pop("rows", []) == []
+    for parameter in space.get("parameters", ()):
         assert parameter.pop("wide") is None
         assert parameter.pop("when") == ""
     warning.pop("title", None)
