@@ -275,7 +275,7 @@ def _free_share(knowledge: Knowledge) -> float:
     space = knowledge.space
     n_allowed = space.count_allowed()
     n_at_most = space.open_size if n_allowed is None else n_allowed
-    return (n_at_most - len(knowledge.taken)) / space.open_size
+    return (n_at_most - len(knowledge.taken)) / space.open_size if n_at_most else 0.0
 
 
 class _Merit:

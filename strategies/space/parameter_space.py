@@ -305,9 +305,10 @@ class ParameterSpace:
         if self._admission.count() != 0:
             return
         texts = ", ".join(f"'{exclusion.text}'" for exclusion in self.exclusions)
-        closed = " and the closed levels" if self.closed else ""
+        causes = [f"the exclusions {texts}"] if texts else []
+        causes += ["the closed levels"] if self.closed else []
         raise SpaceError(
-            f"the exclusions {texts}{closed} leave no configuration to run; allow at least one."
+            f"{' and '.join(causes)} leave no configuration to run; allow at least one."
         )
 
     def allowed_combinations(self, names: Sequence[str]) -> AllowedCombinations | None:

@@ -34,7 +34,7 @@ def spaces(
 ) -> ParameterSpace:
     """A small space, some levels closed or preferred, with exclusions that may hold often.
 
-    One in four has given rows only.
+    One in four of those with exclusions has given rows only.
     """
     n = draw(st.integers(1, max_parameters))
     drawn = tuple(draw(parameters(name=name, max_levels=max_levels)) for name in NAMES[:n])
@@ -47,7 +47,7 @@ def spaces(
     pairs = [(parameter.name, i) for parameter in drawn for i in range(parameter.n_levels)]
     preferred = draw(st.sets(st.sampled_from(pairs), max_size=2))
     space = ParameterSpace(drawn, tuple(chosen), frozenset(closed), preferred=frozenset(preferred))
-    if draw(st.integers(0, 3)):
+    if not exclusions or draw(st.integers(0, 3)):
         return space
     rows = draw(st.sets(st.tuples(*(st.integers(0, p.n_levels - 1) for p in drawn)), min_size=1))
     return replace(space, rows=tuple(sorted(rows)))
