@@ -19,8 +19,6 @@ _DARK_GROUND = "#171614"  # Background of the dark theme
 _DARK_TEXT = "#9aa5b1"  # Lighter than `TEXT`, which is hard to read on it
 _LEAST_CONTRAST = 3.0  # Of a mark to its ground (WCAG 2.1, 1.4.11)
 _LEAST_SHADE = 0.38  # Share of viridis below which its colours are too dark for lines on the ground
-MOST_SVG_ROWS = 400
-"""Rows of data up to which a chart is drawn as SVG; a canvas draws more of them faster."""
 _DRAWN = "charts-drawn"
 _LONGEST_NAME = 80
 
@@ -49,8 +47,6 @@ def saveable(spec: Spec) -> Spec:
     charts: dict[str, Spec] = st.session_state.setdefault(_DRAWN, {})
     charts[chart_name(spec)] = spec
     spec = {key: value for key, value in spec.items() if key != "description"}
-    if _n_rows(spec) > MOST_SVG_ROWS:
-        spec.setdefault("usermeta", {"embedOptions": {"renderer": "canvas"}})
     if st.context.theme.type != "dark":
         return spec
     params = [
@@ -59,18 +55,6 @@ def saveable(spec: Spec) -> Spec:
     ]
     lighter: Spec = _lighter(spec)
     return {**lighter, "params": params} if params else lighter
-
-
-def _n_rows(part: Any) -> int:
-    """Return the number of rows of data in a chart specification."""
-    if isinstance(part, list):
-        return sum(_n_rows(inner) for inner in part)
-    if not isinstance(part, dict):
-        return 0
-    values = part.get("data", {}).get("values", ()) if isinstance(part.get("data"), dict) else ()
-    return len(values) + sum(
-        _n_rows(part[key]) for key in ("layer", "vconcat", "hconcat") if key in part
-    )
 
 
 def _lighter(part: Any) -> Any:
