@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice, pairwise, product
+from itertools import pairwise, product
 from pathlib import Path
 
 from sim.model.errors import TraceError
@@ -35,7 +35,8 @@ FREE_TEXTS = ("jobname", "comment", "admincomment", "systemcomment", "submitline
 MOMENTS = ("submit", "eligible", "start", "end")
 SEPARATOR = b"|"
 BOM = b"\xef\xbb\xbf"
-_MOST_WAYS, _MOST_EXTRA = 2_000, 100  # to join the fields of a row with several free texts
+_MOST_EXTRA = 100  # Fields too many in a row with several free texts
+_NEVER = 1_000  # More than there are free texts
 _MOMENT = re.compile(rb"(?i:\d{4}-\d\d-\d\d[T ]\S*|\d{1,12}|unknown|none|n/a|invalid|nan|)")
 _COUNT = re.compile(rb"[\d.]*[KMGTP]?")
 _TIME_LIMIT = re.compile(
@@ -89,45 +90,72 @@ class Layout:
         """Return a row with too many fields with as many as there are names, or None.
 
         Separators in free texts become blanks. With several free texts, those fields are joined
-        that leave every anchor its form; as few free texts as possible have separators.
+        that leave every anchor its form; as few free texts as possible have separators, the first
+        ones if there is a choice.
         """
         extra = len(fields) - len(self.names)
         if extra <= 0 or not self.free_texts:
             return None
         if len(self.free_texts) == 1:
-            return _with_joined(fields, self.free_texts, (extra,))
-        if extra > _MOST_EXTRA:
-            return None
-        ways = (
-            (places, extras)
-            for number in range(1, min(len(self.free_texts), extra) + 1)
-            for extras in _sums(extra, number)
-            for places in combinations(self.free_texts, number)
-        )
-        joined = (_with_joined(fields, *way) for way in islice(ways, _MOST_WAYS))
-        return next((row for row in joined if self.has_forms(row)), None)
+            return _with_joined(fields, {self.free_texts[0]: extra})
+        joined = None if extra > _MOST_EXTRA else self._joined(fields, extra)
+        return None if joined is None else _with_joined(fields, joined)
 
     def has_forms(self, row: list[bytes]) -> bool:
         """Return whether the fields of a row have their forms."""
         return all(form.fullmatch(row[at].strip()) for at, form in self.anchors)
 
+    @cached_property
+    def _anchors_behind(self) -> tuple[tuple[tuple[int, re.Pattern[bytes]], ...], ...]:
+        """The anchors before the first free text, and those behind each up to the next."""
+        ends = (-1, *self.free_texts, len(self.names))
+        return tuple(
+            tuple((at, form) for at, form in self.anchors if first < at < last)
+            for first, last in pairwise(ends)
+        )
 
-def _sums(total: int, number: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write a total as a sum of so many whole numbers from 1.
+    def _joined(self, fields: Sequence[bytes], extra: int) -> dict[int, int] | None:
+        """Return how many fields are joined to that of each free text which is joined, or None.
 
-    >>> list(_sums(4, 2))
-    [(1, 3), (2, 2), (3, 1)]
-    """
-    for cuts in combinations(range(1, total), number - 1):
-        yield tuple(after - before for before, after in pairwise((0, *cuts, total)))
+        Backwards over free texts: how far the anchors behind one are shifted is all that counts.
+        """
+
+        def have_forms(text: int, shift: int) -> bool:
+            anchors = self._anchors_behind[text + 1]
+            return all(form.fullmatch(fields[at + shift].strip()) for at, form in anchors)
+
+        if not have_forms(-1, 0):
+            return None
+        n_texts = len(self.free_texts)
+        fewest = [_NEVER] * extra + [0]  # texts still to be joined, by the shift so far
+        choices: list[list[int]] = []  # shift behind each text, by that before it
+        for text in reversed(range(n_texts)):
+            behind = [
+                n if n < _NEVER and have_forms(text, shift) else _NEVER
+                for shift, n in enumerate(fewest)
+            ]
+            choice, best = list(range(extra + 1)), extra
+            for shift in reversed(range(extra)):
+                if behind[shift + 1] <= behind[best]:
+                    best = shift + 1
+                if behind[best] + 1 <= behind[shift]:
+                    choice[shift] = best
+            fewest = [behind[after] + (after > shift) for shift, after in enumerate(choice)]
+            choices.append(choice)
+        if fewest[0] >= _NEVER:
+            return None
+        joined, shift = {}, 0
+        for place, choice in zip(self.free_texts, reversed(choices), strict=True):
+            if choice[shift] > shift:
+                joined[place] = choice[shift] - shift
+            shift = choice[shift]
+        return joined
 
 
-def _with_joined(
-    fields: list[bytes], places: tuple[int, ...], extras: tuple[int, ...]
-) -> list[bytes]:
+def _with_joined(fields: list[bytes], joined: Mapping[int, int]) -> list[bytes]:
     """Return the fields, at each place joined with so many after it."""
     row = list(fields)
-    for place, extra in zip(places, extras, strict=True):
+    for place, extra in joined.items():
         row[place : place + extra + 1] = [b" ".join(row[place : place + extra + 1])]
     return row
 

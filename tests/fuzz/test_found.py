@@ -46,6 +46,8 @@ FOUND: dict[str, tuple[str, Callable[[], bytes]]] = {
     "swf: 900,000 digits": ("swf", lambda: corpus.SWF[1].replace(b"100", b"9" * 900_000)),
     "sacct: a partition that changes the direction of writing": (
         "sacct", lambda: others.SACCT[1].replace(b"|p|", "|\u202e|".encode())),
+    "sacct: 900 rows of 50 fields too many": (
+        "sacct", lambda: others.SACCT[-1] + (b"|90|2|a" + b"|b" * 57 + b"\n") * 900),
     "sacct: a header of 100,000 names": (
         "sacct", lambda: others.SACCT[0].replace(b"|ReqCPUS", b"|ReqCPUS" * 100_000)),
     "slurm_conf: a word of 500 kB that is no key": (

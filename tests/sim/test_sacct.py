@@ -2,15 +2,18 @@
 
 import gzip
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sim import Workload, load_workload
 from sim.api import ReadingRules, write_workload
 from sim.formats.sacct import read_rows
-from sim.formats.sacct_layout import LAYOUTS
+from sim.formats.sacct_layout import LAYOUTS, Layout
 from sim.formats.slurm_jobs import YEAR_S, jobs_of, read_sacct
 from sim.model.errors import TraceError, WorkloadError
 
@@ -299,6 +302,26 @@ def test_separators_in_several_free_texts(dump: Dump) -> None:
     worse = path.read_text() + "|90|5|x|4|1709287260|COMPLETED|someday|1709287200|a|ann|/home\n"
     path.write_text(worse + path.read_text().partition("\n")[2] * 2)
     assert noted(read_sacct(path))["broken"] == 1
+
+
+@given(st.data())
+def test_fields_are_joined_where_the_anchors_keep_their_form(data: st.DataObject) -> None:
+    """Beside every way to join them: as few free texts as can be, of these the first."""
+    names = "ncpus comment state reqcpus jobname start submitline workdir"
+    layout = Layout(tuple(names.split()))
+    cell = st.sampled_from([b"4", b"x", b"DONE"])
+    fields = data.draw(st.lists(cell, min_size=9, max_size=13))
+    extra = len(fields) - len(layout.names)
+    ways = []
+    for extras in product(range(extra + 1), repeat=len(layout.free_texts)):
+        if sum(extras) != extra:
+            continue
+        row = list(fields)
+        for place, n in zip(layout.free_texts, extras, strict=True):
+            row[place : place + n + 1] = [b" ".join(row[place : place + n + 1])]
+        if layout.has_forms(row):
+            ways.append((sum(n > 0 for n in extras), [n == 0 for n in extras], extras, row))
+    assert layout.evened(fields) == (min(ways)[-1] if ways else None)
 
 
 def test_many_blocks_are_read_as_one(tmp_path: Path) -> None:
