@@ -16,14 +16,14 @@ from assistant.applications.extensions.ai_platform import TODAY, AiPlatform
 from assistant.core.errors import SettingsError
 from assistant.core.objective import Measure
 from assistant.presentation.charts.ai_platform import (
-    DurationHistogram,
+    HistogramBars,
     PlatformComparison,
     PlatformDrawing,
     PlatformPanel,
     Points,
     QuantileComparison,
     Rows,
-    SampleScatter,
+    ScatterPoints,
     WeekBands,
     length,
 )
@@ -127,13 +127,13 @@ def likeness_of(log: str, accuracy: SimulationAccuracy) -> PlatformComparison:
         ),
         {profile: _bands(bands) for profile, bands in accuracy.hours.items()},
         tuple(
-            SampleScatter(
+            ScatterPoints(
                 one.name, one.x, one.y, *map(_points, (one.observed, one.simulated, one.curve))
             )
             for one in accuracy.scatters
         ),
         tuple(
-            DurationHistogram(one.name, *map(_numbers, (one.edges_s, one.observed, one.simulated)))
+            HistogramBars(one.name, *map(_numbers, (one.edges_s, one.observed, one.simulated)))
             for one in accuracy.histograms
         ),
     )
@@ -171,8 +171,8 @@ def from_table(table: Mapping[str, Any]) -> PlatformComparison:
 
 
 _KINDS: Mapping[str, Callable[..., Any]] = {
-    "tasks": QuantileComparison, "gaps": QuantileComparison, "scatters": SampleScatter,
-    "histograms": DurationHistogram,
+    "tasks": QuantileComparison, "gaps": QuantileComparison, "scatters": ScatterPoints,
+    "histograms": HistogramBars,
 }  # fmt: skip
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from assistant.applications.extensions.ai_platform import TODAY, AiPlatform
 from assistant.presentation.charts.ai_platform import (
-    DurationHistogram,
+    HistogramBars,
     PlatformComparison,
     QuantileComparison,
-    SampleScatter,
+    ScatterPoints,
     WeekBands,
     histogram_chart,
     platform_picture,
@@ -161,12 +161,12 @@ FOUND = PlatformComparison(
     ),
     {"random": WeekBands((1.0,) * 168, (2.0,) * 168, (0.0,) * 168, (3.0,) * 168, 1.0)},
     (
-        SampleScatter(
+        ScatterPoints(
             "preprocessing over cells", "cells", "seconds", ((10.0, 1.0), (100.0, 2.0)),
             ((20.0, 1.5),), ((10.0, 1.0), (100.0, 2.5)),
         ),
     ),
-    (DurationHistogram("train <b>", (0.0, 5.0, 10.0), (0.75, 0.24), (0.5, 0.5)),),
+    (HistogramBars("train <b>", (0.0, 5.0, 10.0), (0.75, 0.24), (0.5, 0.5)),),
 )  # fmt: skip
 
 

@@ -127,7 +127,7 @@ Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SampleScatter:
+class ScatterPoints:
     """Points of two quantities in the log and in the simulation, both above 0.
 
     Attributes:
@@ -145,7 +145,7 @@ class SampleScatter:
 
 
 @dataclass(frozen=True, slots=True)
-class DurationHistogram:
+class HistogramBars:
     """Shares of the observed and of the simulated durations in equally wide bins from 0.
 
     Attributes:
@@ -181,8 +181,8 @@ class PlatformComparison:
     tasks: tuple[QuantileComparison, ...]
     gaps: tuple[QuantileComparison, ...]
     hours: Mapping[str, WeekBands]
-    scatters: tuple[SampleScatter, ...]
-    histograms: tuple[DurationHistogram, ...]
+    scatters: tuple[ScatterPoints, ...]
+    histograms: tuple[HistogramBars, ...]
 
     @property
     def headline(self) -> str:
@@ -271,7 +271,7 @@ _SIDE_COLOURS: Spec = {
 }  # fmt: skip
 
 
-def scatter_chart(scatter: SampleScatter) -> Spec:
+def scatter_chart(scatter: ScatterPoints) -> Spec:
     """Draw observed and simulated points on log scales, with the fitted curve if there is one."""
     rows: list[Spec] = [
         {"of": side, "x": x, "y": y} for side in _SIDES for x, y in getattr(scatter, side)
@@ -311,7 +311,7 @@ def scatter_chart(scatter: SampleScatter) -> Spec:
     return {**frame(300, 220), "layer": layers}
 
 
-def histogram_chart(histogram: DurationHistogram) -> Spec:
+def histogram_chart(histogram: HistogramBars) -> Spec:
     """Draw the shares of observed and simulated durations as two step lines."""
     rows = [
         {"of": side, "edge_s": edge_s, "share": share}
