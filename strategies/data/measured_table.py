@@ -78,11 +78,17 @@ class MeasuredTable:
         return len(self.measurements)
 
     def limited(self) -> MeasuredTable:
-        """Return the table with its rows as the only configurations, if it is a sample."""
+        """Return the table with its rows as the only configurations, if it is a sample.
+
+        Raises `TableError` for a sample of too many rows.
+        """
         if self.n_rows >= LEAST_SHARE * self.space.size:
             return self
         rows = tuple(sorted(configuration.level_ids for configuration in self.measurements))
-        return replace(self, space=replace(self.space, rows=rows))
+        try:
+            return replace(self, space=replace(self.space, rows=rows))
+        except SpaceError as error:
+            raise TableError(f"{self.name} is a sample of its combinations: {error}") from None
 
     def lookup(self, configuration: Configuration) -> Measurement | None:
         """Return the measurement of a configuration, or None if the table has no such row.

@@ -108,7 +108,9 @@ def check_rows(parameters: Sequence[Parameter], rows: Sequence[tuple[int, ...]])
     if any(p.when for p in parameters):
         raise SpaceError("parameters of a space with given rows cannot have a condition 'when'.")
     if len(rows) > EXACT_BOUND:
-        raise SpaceError(f"a space has {len(rows):,} rows; at most {EXACT_BOUND:,} are allowed.")
+        raise SpaceError(
+            f"a space has {len(rows):,} rows; at most {EXACT_BOUND:,} are allowed, so give a part."
+        )
     d = len(parameters)
     if any(len(row) != d for row in rows):
         raise SpaceError(f"a row of the space has not one level id for each of {d} parameters.")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from strategies import MeasuredTable, Measurement, TableError
+from strategies.space import parameter_space
 
 GOOD = "procs,order,objective,duration_s\n4,sjf,1.5,10\n1,fcfs,2,\n2,sjf,3e1,0.5\n"
 
@@ -98,6 +99,13 @@ def test_a_table_of_less_than_one_in_a_hundred_combinations_has_its_rows_only(
     assert space.size == n_levels**3
     assert space.rows == (tuple(rows) if is_sample else ())
     assert space.count_allowed() == (n_levels if is_sample else 1_000)
+
+
+def test_a_sample_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parameter_space, "EXACT_BOUND", 10)
+    text = "a,b,c,objective\n" + "".join(f"{i},{i},{i},0\n" for i in range(11))
+    with pytest.raises(TableError, match="t is a sample .* 11 rows; at most 10 .* give a part"):
+        MeasuredTable.parse(text, "t")
 
 
 @pytest.mark.parametrize(
