@@ -104,7 +104,7 @@ def test_a_table_of_less_than_one_in_a_hundred_combinations_has_its_rows_only(
 def test_a_sample_of_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parameter_space, "EXACT_BOUND", 10)
     text = "a,b,c,objective\n" + "".join(f"{i},{i},{i},0\n" for i in range(11))
-    with pytest.raises(TableError, match="t is a sample .* 11 rows; at most 10 .* give a part"):
+    with pytest.raises(TableError, match=r"t is a sample .* 11 rows; at most 10 .* give a part"):
         MeasuredTable.parse(text, "t")
 
 
