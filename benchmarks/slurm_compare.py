@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from benchmarks.slurm_runs import Policy, SlurmRun
-from sim import Scenario, Workload, simulate
+from sim import Workload, simulate
 
 LEAST_TAU = 0.95
 TIE = 0.01
@@ -126,38 +126,55 @@ def shape(run: SlurmRun) -> str:
 
 def replay(run: SlurmRun, rule: str) -> tuple[Fit, ...]:
     """Simulate the jobs of a run under one of `RULES` and compare, partition by partition."""
-    return tuple(_fit(run, partition, rule) for partition in run.partitions)
-
-
-def _fit(run: SlurmRun, partition: str, rule: str) -> Fit:
-    jobs = run.of(partition)
-    start_s, end_s = _predicted(run.scenario(partition, RULES[rule]))
-    submit_s = np.array([job.submit_s - jobs[0].submit_s for job in jobs])
-    measured_s = np.array([job.start_s - jobs[0].submit_s for job in jobs])
-    error_s = np.abs(start_s - measured_s)
-    tau = None
-    if len(np.unique(measured_s)) > 1 and len(np.unique(start_s)) > 1:
-        tau = float(kendalltau(measured_s, start_s).statistic)
-    return Fit(
-        partition=partition,
-        n_jobs=len(jobs),
-        tau=tau,
-        mean_error_s=float(error_s.mean()),
-        median_error_s=float(np.median(error_s)),
-        max_error_s=float(error_s.max()),
-        mean_wait_s=float((start_s - submit_s).mean()),
-        measured_wait_s=float((measured_s - submit_s).mean()),
-        makespan_s=float(end_s.max()),
-        measured_makespan_s=max(job.end_s for job in jobs) - jobs[0].submit_s,
+    return tuple(
+        _fit(name, _predicted(run, name, rule), _measured(run, name)) for name in run.partitions
     )
 
 
-def _predicted(scenario: Scenario) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return starts and ends, in seconds after the first submission, with passes at `PASS_S`.
+def repeated(run: SlurmRun, again: SlurmRun) -> tuple[Fit, ...] | None:
+    """Compare two measurements of the same jobs, the second as if it were predicted.
+
+    Where Slurm does not repeat itself nobody can predict it. The result is None if the runs differ
+    in policy or nodes, or in what any job asked for.
+    """
+    if _asked(run) != _asked(again):
+        return None
+    return tuple(
+        _fit(name, _measured(again, name), _measured(run, name)) for name in run.partitions
+    )
+
+
+def _asked(run: SlurmRun) -> tuple[object, ...]:
+    jobs = [(job.job_id, job.partition, job.procs, job.limit_s) for job in run.jobs]
+    return run.policy, run.nodes, run.cpus, sorted(jobs)
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """Times of the jobs of a partition, by their ids, in seconds after the first submission."""
+
+    submit_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+
+    @property
+    def mean_wait_s(self) -> float:
+        return float((self.start_s - self.submit_s).mean())
+
+
+def _measured(run: SlurmRun, partition: str) -> _Schedule:
+    jobs = sorted(run.of(partition), key=lambda job: job.job_id)
+    rows = np.array([[job.submit_s, job.start_s, job.end_s] for job in jobs])
+    return _Schedule(*(rows - rows[:, 0].min()).T)
+
+
+def _predicted(run: SlurmRun, partition: str, rule: str) -> _Schedule:
+    """Simulate the jobs of a partition, with passes at `PASS_S`.
 
     Passes come at multiples of their interval after the first job, which is one more here: it is
     over before the others come.
     """
+    scenario = run.scenario(partition, RULES[rule])
     told, early_s = scenario.workload, 4 - PASS_S
     workload = Workload.from_arrays(
         submit_s=np.append(0.0, told.submit_s + early_s),
@@ -166,7 +183,31 @@ def _predicted(scenario: Scenario) -> tuple[NDArray[np.float64], NDArray[np.floa
         procs=np.append(1, told.procs),
     )
     result = simulate(replace(scenario, workload=workload), engine="interpreted")
-    return result.start_s[1:] - early_s, result.end_s[1:] - early_s
+    by_id = np.argsort(told.job_id)
+    return _Schedule(
+        told.submit_s[by_id],
+        result.start_s[1:][by_id] - early_s,
+        result.end_s[1:][by_id] - early_s,
+    )
+
+
+def _fit(partition: str, predicted: _Schedule, measured: _Schedule) -> Fit:
+    error_s = np.abs(predicted.start_s - measured.start_s)
+    tau = None
+    if len(np.unique(measured.start_s)) > 1 and len(np.unique(predicted.start_s)) > 1:
+        tau = float(kendalltau(measured.start_s, predicted.start_s).statistic)
+    return Fit(
+        partition=partition,
+        n_jobs=len(error_s),
+        tau=tau,
+        mean_error_s=float(error_s.mean()),
+        median_error_s=float(np.median(error_s)),
+        max_error_s=float(error_s.max()),
+        mean_wait_s=predicted.mean_wait_s,
+        measured_wait_s=measured.mean_wait_s,
+        makespan_s=float(predicted.end_s.max()),
+        measured_makespan_s=float(measured.end_s.max()),
+    )
 
 
 def whole_wait_s(fits: Sequence[Fit]) -> tuple[float, float]:

@@ -13,14 +13,18 @@ wrong ones, each partition by itself:
 * tau: Kendall's tau-b of the starts, which is about their order;
 * errors of the starts, mean waits and makespans in seconds.
 
-Then it says which targets are met. The mean wait is that of all jobs of a run.
+Then it says which targets are met. The mean wait is that of all jobs of a run. Where two runs are
+of the same jobs, such as a seed measured into two folders, the second is set beside the first in
+the same way: what Slurm does not repeat itself cannot be predicted.
 """
 
 import argparse
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import combinations
 from pathlib import Path
 
 from benchmarks.harness import Record, guarded, parser, table
@@ -30,6 +34,7 @@ from benchmarks.slurm_compare import (
     Verdict,
     judge,
     judge_together,
+    repeated,
     replay,
     right_rule,
     whole_wait_s,
@@ -42,6 +47,11 @@ SHARED_RUNS = Path("../shared/data/slurm_runs")
 SEEDS = (11, 12, 13)
 FREE = ("check", "cpus", "nodes", "policy", "port", "run", "seed", "slurm", "to")
 """Steps are called by the digest of what they replay."""
+
+HEADER = [
+    "run", "partition", "jobs", "rule", "tau", "error of starts: median, mean, max s",
+    "mean wait: predicted, measured s", "off", "makespan: predicted, measured s",
+]  # fmt: skip
 
 
 def main() -> None:
@@ -63,7 +73,9 @@ def main() -> None:
     else:
         files = _files(chosen.run or [SHARED_RUNS])
     said = {key: getattr(chosen, key) for key in ("policy", "nodes", "cpus")}
-    verdicts = _compare(record, [read_run(path, **said) for path in files])
+    runs = _told_apart([read_run(path, **said) for path in files])
+    verdicts = _compare(record, runs)
+    _repeat(record, runs)
     record.write()
     if chosen.check and any(verdict.is_met is False for verdict in verdicts):
         sys.exit(1)
@@ -135,17 +147,12 @@ def _compare(record: Record, runs: list[SlurmRun]) -> list[Verdict]:
                 lambda run=run, rule=rule: {"fits": [asdict(fit) for fit in replay(run, rule)]},  # type: ignore[misc]
             )
             told[rule] = [Fit(**fit) for fit in detail["fits"]]
-            rows += [_row(run, rule, fit) for fit in told[rule]]
+            shown = f"**{rule}**" if rule == right_rule(run) else rule
+            rows += [_row(run.name, shown, fit) for fit in told[rule]]
         _figures(record, run, told[right_rule(run)])
         verdicts += judge(run, told)
     verdicts += judge_together(runs, fits)
-    table(
-        [
-            "run", "partition", "jobs", "rule", "tau", "error of starts: median, mean, max s",
-            "mean wait: predicted, measured s", "off", "makespan: predicted, measured s",
-        ],
-        rows,
-    )  # fmt: skip
+    table(HEADER, rows)
     for verdict in verdicts:
         is_met = None if verdict.is_met is None else float(verdict.is_met)
         record.figure(f"{verdict.subject}, {verdict.target}: met", is_met)
@@ -155,17 +162,41 @@ def _compare(record: Record, runs: list[SlurmRun]) -> list[Verdict]:
     return verdicts
 
 
+def _told_apart(runs: list[SlurmRun]) -> list[SlurmRun]:
+    """Number runs whose files have the same name."""
+    seen: Counter[str] = Counter()
+    found = []
+    for run in runs:
+        seen[run.name] += 1
+        n = seen[run.name]
+        found.append(run if n == 1 else replace(run, name=f"{run.name} ({n})"))
+    return found
+
+
+def _repeat(record: Record, runs: list[SlurmRun]) -> None:
+    """Print and note how far two measurements of the same jobs agree."""
+    rows = []
+    for run, again in combinations(runs, 2):
+        for fit in repeated(run, again) or ():
+            record.figure(f"{run.name} and {again.name}, {fit.partition}: tau", fit.tau)
+            rows.append(_row(f"{run.name}, {again.name}", "Slurm again", fit))
+    if rows:
+        table(
+            [*HEADER[:-3], "mean wait: second, first s", "off", "makespan: second, first s"], rows
+        )
+
+
 def _digest(run: SlurmRun) -> str:
     return hashlib.sha256(repr(run).encode()).hexdigest()[:12]
 
 
-def _row(run: SlurmRun, rule: str, fit: Fit) -> list[str]:
+def _row(name: str, rule: str, fit: Fit) -> list[str]:
     errors_s = (fit.median_error_s, fit.mean_error_s, fit.max_error_s)
     return [
-        run.name,
+        name,
         fit.partition,
         str(fit.n_jobs),
-        f"**{rule}**" if rule == right_rule(run) else rule,
+        rule,
         "unknown" if fit.tau is None else f"{fit.tau:.3f}",
         ", ".join(f"{error_s:.0f}" for error_s in errors_s),
         f"{fit.mean_wait_s:.1f}, {fit.measured_wait_s:.1f}",

@@ -15,6 +15,7 @@ from benchmarks.slurm_compare import (
     judge,
     judge_together,
     mean_lag_s,
+    repeated,
     replay,
     right_rule,
 )
@@ -174,6 +175,19 @@ def test_a_job_that_comes_in_the_second_of_an_end_is_no_sooner_there(tmp_path: P
     (fit,) = replay(read_run(written(tmp_path, jobs=jobs)), "slurm, easy")
     assert fit.tau == pytest.approx(1.0)
     assert fit.max_error_s <= 1.0
+
+
+def test_two_measurements_of_the_same_jobs_are_compared_by_the_ids_of_jobs(tmp_path: Path) -> None:
+    jobs = [dict(job) for job in HAND]
+    jobs[3] |= {"submit": 102, "start": 118, "end": 138}  # it stands before job 3 by its second
+    again = read_run(written(tmp_path, "easy_10x1cpu_again.json", jobs=jobs[::-1]))
+    fits = repeated(hand(tmp_path), again)
+    assert fits is not None
+    assert (fits[0].max_error_s, fits[0].mean_wait_s, fits[0].measured_wait_s) == (15, 10.25, 6.25)
+    assert fits[0].tau == pytest.approx(2 / 6)  # 4 pairs agree, 2 are turned round
+    jobs[0] |= {"lim": 11}
+    other = read_run(written(tmp_path, "easy_10x1cpu_other.json", jobs=jobs))
+    assert repeated(hand(tmp_path), other) is None
 
 
 def test_the_lag_is_counted_from_what_last_came_or_went(tmp_path: Path) -> None:
