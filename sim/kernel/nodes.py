@@ -76,6 +76,14 @@ class ReservationScratch:
     freed_off: int
 
 
+class MachineRun:
+    """Neighbouring machines with room for a job: the first one, and the processors of all."""
+
+    __slots__ = ("first", "procs")
+    first: int
+    procs: int
+
+
 class StartBound:
     """Lower bound on the start of jobs that are at least as wide and as long as one before them.
 
@@ -102,7 +110,8 @@ class Reservations(NamedTuple):
         off: int64 [n_machines], number of reservations that put the machine off limits.
         later: int64 [n_machines * R], free resources after some running jobs have ended.
         freed: int64 [n_machines], processors free when a reservation next begins or ends.
-        room: int64 [n_machines], processors that a job could still take.
+        room: int64 [n_machines], processors that a job could take.
+        runs: rows of `MachineRun`, as many as could be needed.
         taken, taken_procs: int64 [n_machines], machines in the last choice, and the processors of
             each.
     """
@@ -110,6 +119,7 @@ class Reservations(NamedTuple):
     writing: Sequence[ReservationScratch]
     bookings: Sequence[NodeReservation]
     bounds: Sequence[StartBound]
+    runs: Sequence[MachineRun]
     by_start: list[int]
     by_end: list[int]
     booked: list[int]
@@ -143,6 +153,7 @@ def empty_reservations(
     ]
     return Reservations(
         rows(ReservationScratch, 1), rows(NodeReservation, n), rows(StartBound, n),  # type: ignore[arg-type]
+        rows(MachineRun, (n_machines + 1) // 2),  # type: ignore[arg-type]
         *columns,
     )  # fmt: skip
 

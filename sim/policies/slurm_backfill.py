@@ -355,14 +355,18 @@ def _give_back(nodes: Nodes, k: int, holder: int) -> int:
 
 @kernel
 def _overlaps(nodes: Nodes, begin_s: float, end_s: float) -> bool:
-    """Return whether a chosen machine is reserved at a time in between."""
+    """Return whether a chosen machine is reserved at a time in between.
+
+    It is not by a reservation whose machines are off limits.
+    """
     book, writing = nodes.book, nodes.book.writing[0]
     for i in range(writing.n_taken):
         book.off[book.taken[i]] += MARK
     overlaps = False
     for i in range(writing.n_bookings):
         booking = book.bookings[i]
-        if not overlaps and booking.end_s > begin_s and booking.start_s < end_s:
+        is_meanwhile = booking.end_s > begin_s and booking.start_s < end_s
+        if is_meanwhile and booking.is_on == 0 and not overlaps:
             for slot in range(booking.first, booking.first + booking.n):
                 if book.off[book.booked[slot]] >= MARK:
                     overlaps = True
