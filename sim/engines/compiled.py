@@ -23,6 +23,7 @@ from sim.engines.event_loop import (
     run,
     run_fleet,
     run_nodes,
+    state_layout,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
 from sim.engines.job_setup import (
@@ -94,7 +95,12 @@ def _run(
     admission = admit(scenario)
     state = job_setup.make_state(scenario, admission)
     pool, course = job_setup.pool_of(state), _course(scenario, admission)
-    advance(lambda n_instants: program(state, pool, decide, score_now, course, n_instants))
+    native = jit.NativeArguments(state_layout(scenario.allocation), (state,))
+    advance(
+        lambda n_instants: program(
+            state, pool, decide, native.address, score_now, course, n_instants
+        )
+    )
     return _finished(scenario, admission, state, course, "compiled")
 
 
@@ -140,7 +146,7 @@ def _interpret(
     state = interpretable(job_setup.make_state(scenario, admission))
     pool, course = job_setup.pool_of(state), interpretable(_course(scenario, admission))
     go_on = run if scenario.allocation == "processors" else run_nodes
-    while not go_on(state, pool, decide, score_now, course, INTERPRETED_SLICE):
+    while not go_on(state, pool, decide, state, score_now, course, INTERPRETED_SLICE):
         if is_in_vain():
             break
     return admission, state, course

@@ -109,12 +109,14 @@ def new_event_state(
 
 @kernel
 def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, not in a call
-    state: Any, pool: Pool, decide: Any, score_now: Any, course: EventState, n_instants: int
-) -> bool:
+    state: Any, pool: Pool, decide: Any, decision_state: Any, score_now: Any, course: EventState,
+    n_instants: int,
+) -> bool:  # fmt: skip
     """Simulate jobs for at most `n_instants` event times; return whether no event is left.
 
     `pool` is the one in the state. The policy `decide` maps (state, partition, now_s) to the number
-    of jobs started; `score_now` is the score of the order, if its ranks change. After at most
+    of jobs started; `decision_state` is the state as `decide` takes it, in machine code an address
+    (`state_layout`). `score_now` is the score of the order, if its ranks change. After at most
     `n_instants` a later call continues. Return True when no event is left.
     """
     submit_s, runtime_s, partition = course.submit_s, course.runtime_s, course.partition
@@ -178,7 +180,7 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
                 if pool.partitions[k].preempts == 1:
                     n_running = _clear(pool, k, course, now_s, score_now, n_running)
                 prepare_decision(pool, k, now_s, score_now)
-                for i in range(decide(state, k, now_s)):
+                for i in range(decide(decision_state, k, now_s)):
                     job = pool.started[i]
                     if has_nodes:
                         delay_s = hold_nodes(course.nodes, k, job, runtime_s[job], now_s)
@@ -236,15 +238,17 @@ def make_way(pool: Pool, score_now: Any, k: int, now_s: float) -> int:
 
 
 @kernel
-def serve(state: Any, pool: Pool, decide: Any, score_now: Any, k: int, now_s: float) -> int:
+def serve(
+    decision_state: Any, pool: Pool, decide: Any, score_now: Any, k: int, now_s: float
+) -> int:
     """Make the scheduling decision of partition k, and return the number of started jobs.
 
-    They are listed in ``pool.started``. `pool` is the one in the state.
+    They are listed in ``pool.started``. `pool` is the one in the state that `decide` takes.
     """
     if not may_start(pool, k):
         return 0
     prepare_decision(pool, k, now_s, score_now)
-    n_started: int = decide(state, k, now_s)
+    n_started: int = decide(decision_state, k, now_s)
     if pool.partitions[k].decides_late == 1:
         wake_at_overrun(pool, k)
     return n_started
@@ -361,15 +365,25 @@ def _pool_example(allocation: Allocation) -> tuple[Pool | Nodes, Pool, EventStat
 
 
 @cache
+def state_layout(allocation: Allocation = "processors") -> jit.NativeLayout:
+    """Return the layout of a state in memory, of which decisions get the address.
+
+    A call with all arrays of the state takes longer than many a decision.
+    """
+    name = "pool" if allocation == "processors" else "nodes"
+    return jit.NativeLayout(f"{name}_state", _pool_example(allocation)[0])
+
+
+@cache
 def compiled_decision(
     backfill: Backfill, allocation: Allocation = "processors", by_plan: bool = False
 ) -> Any:
-    """Return the compiled decision function of a backfilling rule for an allocation.
+    """Return the compiled decision of a backfilling rule for a state of `state_layout`.
 
     Raises `ScenarioError` if the rule does not support the state of the allocation.
     """
     decide = decision_of(backfill, allocation, by_plan)
-    return jit.compiled(decide, _pool_example(allocation)[0], 0, 0.0, returns=0)
+    return state_layout(allocation).compiled(decide, (0,), 0, 0.0, returns=0)
 
 
 @cache
@@ -393,8 +407,8 @@ def compiled_loop(
     state, pool, course = _pool_example(allocation)
     decide, score_now = compiled_decision(backfill, allocation, by_plan), compiled_score(order)
     text = run if allocation == "processors" else run_nodes
-    function_types = jit.first_class(decide), jit.first_class(score_now)
-    return jit.compiled(text, state, pool, *function_types, course, 0), decide, score_now
+    more = jit.first_class(decide), 0, jit.first_class(score_now), course, 0
+    return jit.compiled(text, state, pool, *more), decide, score_now
 
 
 class CompiledTransitions(NamedTuple):
@@ -413,18 +427,18 @@ class CompiledTransitions(NamedTuple):
 def compiled_transitions(allocation: Allocation = "processors") -> CompiledTransitions:
     """Return the compiled transitions and the decision of jobs for an allocation.
 
-    The layout is of (state, pool, external events, decision, score).
+    The layout is of (state, pool, external events, decision, score, state of the decision).
     """
     state, pool, course = _pool_example(allocation)
     decide = compiled_decision(rules_for(allocation)[0], allocation)
     function_types = jit.first_class(decide), jit.first_class(compiled_score(ORDERS[0]))
     name = "processors" if allocation == "processors" else "nodes"
-    layout = jit.NativeLayout(name, state, pool, course.outside, *function_types)
+    layout = jit.NativeLayout(name, state, pool, course.outside, *function_types, 0)
     on = layout.compiled
     functions = (
         on(arrive, (1,), 0, 0),
         on(release if allocation == "processors" else release_machines, (0,), 0, 0, 0.0),
-        on(serve, (0, 1, 3, 4), 0, 0.0),
+        on(serve, (5, 1, 3, 4), 0, 0.0),
         on(arrive_at_limit, (1, 2), 0, 0),
         on(leave_limit, (1, 2), 0, 0),
         on(admit_held_jobs, (1, 2), 0),

@@ -226,6 +226,7 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
     facts = facts_of(scenario, admission)
     is_clairvoyant = ACTUAL_TIMES in rule.options and options.of(ACTUAL_TIMES) == 1.0
     rank = ranks_of(scenario, admission, facts)
+    usage = order.usage(options.values)
     plans = rule.plans or decides_by_plan(scenario) or bool(preempts(scenario).any())
     pool = empty_pool(
         procs=admission.procs,
@@ -246,9 +247,10 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
             and admission.may_overrun
             and not is_clairvoyant,
             is_ranked_anew=order.score_now is not None,
+            keeps_scores=order.is_stepwise and (usage is None or usage.period_s > 0.0),
             plans=plans,
             keeps_plan=rule.keeps_plan,
-            users=_users(scenario, order.usage(options.values)),
+            users=_users(scenario, usage),
             terms=terms_of(scenario, admission, rank),
         ),
     )

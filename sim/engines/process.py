@@ -29,6 +29,7 @@ from sim.engines.event_loop import (
     make_way,
     place_waiting,
     serve,
+    state_layout,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
 from sim.engines.job_setup import (
@@ -42,6 +43,7 @@ from sim.engines.job_setup import (
 from sim.kernel.feedback import submission_s
 from sim.kernel.fleet import Fleet
 from sim.kernel.instances import end, submit, throttle
+from sim.kernel.jit import NativeArguments
 from sim.kernel.job_queue import admit_held_jobs, arrive_at_limit, leave_limit, never_scored
 from sim.kernel.node_power import free_nodes, hold_nodes
 from sim.kernel.nodes import Nodes, release_machines
@@ -141,7 +143,8 @@ def scheduler_kernel(
     def fetch() -> SchedulerKernel:
         functions = compiled_decision(backfill, allocation, by_plan), compiled_score(order)
         on_state = compiled_transitions(allocation).on
-        bound = on_state(state, job_setup.pool_of(state), outside, *functions)
+        native = NativeArguments(state_layout(allocation), (state,))
+        bound = on_state(state, job_setup.pool_of(state), outside, *functions, native)
         return SchedulerKernel(state, outside, *bound)
 
     return load_or_recompile(fetch, allocation)

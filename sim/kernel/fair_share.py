@@ -214,6 +214,19 @@ def fair_share(fair: FairShare, job: int, now_s: float) -> float:
     return usage_row.fair
 
 
+@noinline
+@kernel
+def calculation_s(fair: FairShare, now_s: float) -> float:
+    """Return as of when the present factors are, calculated if due; 0 without users.
+
+    They must have a period.
+    """
+    if len(fair.nodes) == 0:
+        return 0.0
+    _calculate_if_due(fair, now_s)
+    return fair.nodes[0].done_s
+
+
 @kernel
 def _calculate_if_due(fair: FairShare, now_s: float) -> None:
     """Calculate all factors as of the last multiple of the period, unless that is done."""

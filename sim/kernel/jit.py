@@ -258,17 +258,22 @@ class NativeArguments:
     Args:
         layout: types of the arguments.
         values: one value for each type of the layout. They must not be replaced later, but arrays
-            among them may change.
+            among them may change. Other native arguments stand for their address, an integer.
+
+    Attributes:
+        address: where they lie, while this object exists.
     """
 
     def __init__(self, layout: "NativeLayout", values: tuple[Any, ...]) -> None:
         self._values = values  # the memory refers to their arrays
         self._memory = np.zeros(layout.n_bytes(), dtype=np.uint8)
-        layout.store(self._memory.ctypes.data, values)
+        self.address: int = self._memory.ctypes.data
+        parts = (v.address if isinstance(v, NativeArguments) else v for v in values)
+        layout.store(self.address, tuple(parts))
 
     def bind(self, twin: Any) -> Callable[..., Any]:
         """Return a function of `NativeLayout.compiled` with its leading arguments filled in."""
-        function: Any = partial(twin, self._memory.ctypes.data)
+        function: Any = partial(twin, self.address)
         function.arguments = self  # so that the memory lives as long
         return function  # type: ignore[no-any-return]
 
@@ -300,7 +305,11 @@ class NativeLayout:
         return size
 
     def compiled(
-        self, function: Callable[..., Any], leading: tuple[int, ...], *examples: Any
+        self,
+        function: Callable[..., Any],
+        leading: tuple[int, ...],
+        *examples: Any,
+        returns: Any = None,
     ) -> Any:
         """Compile a kernel function that finds its leading arguments in memory, or load it.
 
@@ -308,6 +317,7 @@ class NativeLayout:
             function: a kernel function.
             leading: positions of its leading arguments in the layout.
             examples: one example for each of the other arguments, 1 to 3 of them.
+            returns: example of the return value, if the function is passed as an argument.
 
         Returns:
             A compiled function whose first argument is the address of the leading ones.
@@ -318,14 +328,13 @@ class NativeLayout:
         """
         import numba
 
-        twin = compiled(function, *(self._kinds[i] for i in leading), *examples)
+        twin = compiled(function, *(self._kinds[i] for i in leading), *examples, returns=returns)
         text = (_with_one, _with_two, _with_three)[len(examples) - 1]
         types = (numba.types.int64, *map(_type_of, examples))
         name = f"{function.__name__}_at_{self._name}"
         is_cached = _is_of_package(function)  # type: ignore[arg-type]
-        return _explicit(
-            text, name, types, is_cached=is_cached, _call=twin, _found=self._finder(leading)
-        )
+        names = {"_call": twin, "_found": self._finder(leading)}
+        return _explicit(text, name, types, returns, is_cached=is_cached, **names)
 
     def _finder(self, leading: tuple[int, ...]) -> Any:
         """Return the Numba function from an address to a tuple of arguments stored there."""
@@ -392,13 +401,13 @@ def _with_three(address: int, a: Any, b: Any, c: Any) -> Any:
 
 
 def _explicit(
-    text: Callable[..., Any], name: str, types: tuple[Any, ...], *, is_cached: bool = True,
-    **names: Any,
+    text: Callable[..., Any], name: str, types: tuple[Any, ...], returns: Any = None, *,
+    is_cached: bool = True, **names: Any,
 ) -> Any:  # fmt: skip
     """Compile a copy of a text, in which names are replaced, for the given types, or load it."""
     with _lock:
         twin = _dispatcher(text, name, names, cache=is_cached, forceinline=False)  # type: ignore[arg-type]
-        _compile(twin, types)
+        _compile(twin, types if returns is None else _type_of(returns)(*types))
         return twin
 
 

@@ -12,12 +12,15 @@ with the best rank enters.
 import math
 from typing import Any
 
-from sim.kernel.fair_share import fair_share
+from sim.kernel.fair_share import calculation_s, fair_share
 from sim.kernel.jit import kernel, noinline
 from sim.kernel.policy_context import ExternalEvents
-from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, arrive, note
+from sim.kernel.pool import BLOCK, BLOCK_BITS, NOBODY, TAKEN, Pool, PoolJob, arrive, note
 
 SPARSE = 4  # A queue with more slots than this per waiting job is closed up
+
+AHEAD_S, LEAST_AHEAD_S = 4096.0, 16.0
+"""First and last step ahead in the search for the next change of a score."""
 
 
 @kernel
@@ -40,6 +43,14 @@ def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
     examine; a rule that plans may have reserved for more than the first.
     """
     here = pool.partitions[k]
+    if here.keeps_scores == 1:
+        calculated_s = calculation_s(pool.fair, now_s)
+        if calculated_s == here.ranked_s:
+            _rank_changed(pool, k, now_s, score_now)
+            return
+        here.ranked_s = calculated_s
+        for number in range(here.head >> BLOCK_BITS, (here.tail + BLOCK - 1) >> BLOCK_BITS):
+            pool.blocks[number].until_s = -1.0
     n, first, last = _sort(pool, k, now_s, score_now)
     if first == n:
         return
@@ -62,6 +73,125 @@ def rank_anew(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
         _close_gaps(pool, k)
 
 
+@kernel
+def _score(pool: Pool, job_row: PoolJob, fair: float, now_s: float, score_now: Any) -> float:
+    score: float = score_now(
+        now_s - job_row.submit_s, job_row.procs, job_row.factor, fair, pool.order_options
+    )
+    return score
+
+
+@noinline
+@kernel
+def _rank_changed(pool: Pool, k: int, now_s: float, score_now: Any) -> None:
+    """Rank those jobs of partition k again whose scores may have changed.
+
+    Where scores only get better, these jobs go forward, and all others are in order.
+    """
+    here = pool.partitions[k]
+    for number in range(here.head >> BLOCK_BITS, (here.tail + BLOCK - 1) >> BLOCK_BITS):
+        block = pool.blocks[number]
+        if block.until_s >= now_s:
+            continue
+        block.until_s = math.inf
+        first = max(here.head, number << BLOCK_BITS)
+        for slot in range(first, min(here.tail, (number + 1) << BLOCK_BITS)):
+            job = pool.queue[slot]
+            if job >= 0 and pool.jobs[job].until_s < now_s:
+                _score_until(pool, job, now_s, score_now)
+                _go_forward(pool, k, slot)
+            note(pool, slot)
+    while pool.queue[here.tail - 1] < 0:
+        here.tail -= 1
+    here.look_from = min(here.look_from, here.tail)
+    if here.tail - here.head > SPARSE * here.n_queued:
+        _close_gaps(pool, k)
+
+
+@kernel
+def _score_until(pool: Pool, job: int, now_s: float, score_now: Any) -> None:
+    """Score a waiting job, and find a time up to which its score stays."""
+    job_row, fair = pool.jobs[job], 1.0
+    if len(pool.fair.users) > 0:
+        fair = fair_share(pool.fair, job, now_s)
+    job_row.score = _score(pool, job_row, fair, now_s, score_now)
+    job_row.until_s, step_s = now_s, AHEAD_S
+    if _score(pool, job_row, fair, now_s + LEAST_AHEAD_S, score_now) != job_row.score:
+        return
+    while step_s >= LEAST_AHEAD_S:
+        if _score(pool, job_row, fair, job_row.until_s + step_s, score_now) == job_row.score:
+            job_row.until_s += step_s
+        step_s /= 4.0
+
+
+@kernel
+def _slot_of(pool: Pool, job: int, low: int, high: int) -> int:
+    """Return the first slot before which a job goes; it goes before the one in slot `high`."""
+    queue = pool.queue
+    while low < high:
+        middle = (low + high) // 2
+        other = middle
+        while other < high and queue[other] < 0:
+            other += 1
+        if other == high or goes_before(pool, job, queue[other]):
+            high = middle
+        else:
+            low = other + 1
+    return low
+
+
+@kernel
+def _nearest_gap(pool: Pool, k: int, low: int, slot: int) -> int:
+    """Return the nearest slot without a waiting job, on either side of one, or the last slot."""
+    here, queue = pool.partitions[k], pool.queue
+    left, right = low - 1, low
+    while right < slot and queue[right] >= 0 and left >= here.head and queue[left] >= 0:
+        left, right = left - 1, right + 1
+    if left >= here.first and right < slot and queue[right] >= 0:
+        return left
+    while right < slot and queue[right] >= 0:
+        right += 1
+    return right
+
+
+@kernel
+def _go_forward(pool: Pool, k: int, slot: int) -> None:
+    """Move the job in a slot before all that it precedes; those before it are in order.
+
+    Slots keep their ranks. Others make room on the side of the nearest gap, and the job that has
+    left it goes to the slot that becomes free.
+    """
+    here, queue, jobs = pool.partitions[k], pool.queue, pool.jobs
+    job, high = queue[slot], slot - 1
+    while high >= here.head and queue[high] < 0:
+        high -= 1
+    if high < here.head or not goes_before(pool, job, queue[high]):
+        return
+    low = _slot_of(pool, job, here.head, high)
+    is_head, gap = low == here.head, _nearest_gap(pool, k, low, slot)
+    holder = queue[gap] if queue[gap] >= 0 else ~queue[gap]
+    rank, last_rank = jobs[holder].rank, jobs[job].rank
+    place, step = gap, 1 if gap < low else -1
+    target = low - 1 if gap < low else low
+    while place != target:
+        other = queue[place + step]
+        queue[place] = other
+        rank, jobs[other].rank = jobs[other].rank, rank
+        note(pool, place)
+        place += step
+    if holder != job:
+        queue[slot] = ~holder
+        jobs[holder].rank = last_rank
+    queue[target] = job
+    jobs[job].rank = rank
+    note(pool, target)
+    here.head = min(here.head, gap, target)
+    if len(pool.steps_s) > 0 or is_head:
+        here.look_from = here.head
+    elif slot >= here.look_from:
+        here.look_from = min(here.look_from, gap, target)
+
+
 @noinline
 @kernel
 def _close_gaps(pool: Pool, k: int) -> None:
@@ -70,6 +200,7 @@ def _close_gaps(pool: Pool, k: int) -> None:
     for slot in range(here.head & ~(BLOCK - 1), here.tail, BLOCK):
         block = pool.blocks[slot >> BLOCK_BITS]
         block.procs, block.estimate_s, block.reserved_s = NOBODY, math.inf, math.inf
+        block.until_s = math.inf
     target, look_from = here.head, here.look_from
     for slot in range(here.head, here.tail):
         if slot == here.look_from:
@@ -100,10 +231,8 @@ def _sort(pool: Pool, k: int, now_s: float, score_now: Any) -> tuple[int, int, i
             job_row = pool.jobs[job]
             if asks:
                 fair = fair_share(pool.fair, job, now_s)
-            score = score_now(
-                now_s - job_row.submit_s, job_row.procs, job_row.factor, fair, pool.order_options
-            )
-            job_row.score = score
+            score = _score(pool, job_row, fair, now_s, score_now)
+            job_row.score, job_row.until_s = score, -1.0
             pool.started[n] = job_row.rank
             place = n
             if score <= worst or has_tiers:

@@ -14,12 +14,13 @@ from sim.kernel.pool import start, take, take_head
 
 
 @kernel
-def room_on(nodes: Nodes, k: int, machine: int, job: int, free: list[int]) -> int:
+def _room_on(
+    nodes: Nodes, k: int, machine: int, n_resources: int, job: int, free: list[int]
+) -> int:
     """Return how many processors of a machine of partition k a job could take.
 
-    `free` is the free resources, as in `Nodes.free`.
+    `free` is the free resources, as in `Nodes.free`, `n_resources` of each machine.
     """
-    n_resources = len(nodes.capacity) // len(nodes.machines)
     at, wants = machine * n_resources, job * n_resources
     room = free[at]
     if nodes.stocks[k].is_shared == 0:
@@ -42,45 +43,48 @@ def choose(nodes: Nodes, k: int, job: int, free: list[int]) -> bool:
     Return whether there is enough room.
     """
     stock, book, missing = nodes.stocks[k], nodes.book, nodes.pool.jobs[job].procs
-    total = 0
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    total, n_runs, is_run = 0, 0, False
     for machine in range(stock.first_machine, stock.behind_machine):
-        room = 0 if book.off[machine] > 0 else room_on(nodes, k, machine, job, free)
+        room = 0
+        if book.off[machine] == 0:
+            room = _room_on(nodes, k, machine, n_resources, job, free)
         book.room[machine] = room
-        total += room
+        if room > 0:
+            if not is_run:
+                book.runs[n_runs].first, book.runs[n_runs].procs = machine, 0
+                n_runs += 1
+            book.runs[n_runs - 1].procs += room
+            total += room
+        is_run = room > 0
     book.writing[0].n_taken = 0
     if total < missing:
         return False
     while missing > 0:
-        missing = _take_run(nodes, k, missing)
+        missing = _take_run(nodes, k, n_runs, missing)
     return True
 
 
 @kernel
-def _take_run(nodes: Nodes, k: int, missing: int) -> int:
+def _take_run(nodes: Nodes, k: int, n_runs: int, missing: int) -> int:
     """Take the best run of machines with room and return how many processors are still missing."""
     stock, book, writing = nodes.stocks[k], nodes.book, nodes.book.writing[0]
     best, best_procs = -1, 0
-    first, procs = stock.first_machine, 0
-    for machine in range(stock.first_machine, stock.behind_machine + 1):
-        room = book.room[machine] if machine < stock.behind_machine else 0
-        if room > 0:
-            procs += room
-            continue
-        if procs > 0:
-            is_better = best_procs < procs
-            if procs >= missing:
-                is_better = best_procs < missing or procs < best_procs
-            if is_better:
-                best, best_procs = first, procs
-        first, procs = machine + 1, 0
-    machine = best
+    for i in range(n_runs):
+        procs = book.runs[i].procs
+        is_better = best_procs < procs
+        if procs >= missing:
+            is_better = best_procs < missing or procs < best_procs
+        if is_better:
+            best, best_procs = i, procs
+    machine = book.runs[best].first
+    book.runs[best].procs = 0
     while missing > 0 and machine < stock.behind_machine and book.room[machine] > 0:
         taken_procs = min(book.room[machine], missing)
         if stock.is_shared == 0:
             taken_procs = book.room[machine]
         book.taken[writing.n_taken], book.taken_procs[writing.n_taken] = machine, taken_procs
         writing.n_taken += 1
-        book.room[machine] = 0
         missing -= taken_procs
         machine += 1
     return missing

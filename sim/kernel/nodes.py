@@ -53,11 +53,14 @@ class ReservationScratch:
         n_near: reservations that begin before the current job would end.
         n_begun: reservations that begin no later than it.
         n_over: reservations that end no later than it begins.
+        n_bounds: rows of `StartBound` in use.
+        n_ended: running jobs whose ends are counted in `Reservations.freed`; -1 is no count.
+        freed, freed_off: processors free then, and how many of them are off limits.
     """
 
     __slots__ = (
-        "free_off", "n_begun", "n_bookings", "n_near", "n_over", "n_records", "n_taken",
-        "procs_off",
+        "free_off", "freed", "freed_off", "n_begun", "n_bookings", "n_bounds", "n_ended", "n_near",
+        "n_over", "n_records", "n_taken", "procs_off",
     )  # fmt: skip
     n_bookings: int
     n_records: int
@@ -67,6 +70,32 @@ class ReservationScratch:
     n_near: int
     n_begun: int
     n_over: int
+    n_bounds: int
+    n_ended: int
+    freed: int
+    freed_off: int
+
+
+class MachineRun:
+    """Neighbouring machines with room for a job: the first one, and the processors of all."""
+
+    __slots__ = ("first", "procs")
+    first: int
+    procs: int
+
+
+class StartBound:
+    """Lower bound on the start of jobs that are at least as wide and as long as one before them.
+
+    Attributes:
+        procs, length_s: processors and estimate of that job.
+        from_s: too few machines are free and not reserved for it before this time.
+    """
+
+    __slots__ = ("from_s", "length_s", "procs")
+    procs: int
+    length_s: float
+    from_s: float
 
 
 class Reservations(NamedTuple):
@@ -75,22 +104,28 @@ class Reservations(NamedTuple):
     Attributes:
         writing: [1] row of `ReservationScratch`.
         bookings: rows of `NodeReservation`.
+        bounds: rows of `StartBound`, as many.
         by_start, by_end: int64 [...], reservations by start, and by end.
         booked: int64 [...], their machines.
         off: int64 [n_machines], number of reservations that put the machine off limits.
         later: int64 [n_machines * R], free resources after some running jobs have ended.
-        room: int64 [n_machines], processors that a job could still take.
+        freed: int64 [n_machines], processors free when a reservation next begins or ends.
+        room: int64 [n_machines], processors that a job could take.
+        runs: rows of `MachineRun`, as many as could be needed.
         taken, taken_procs: int64 [n_machines], machines in the last choice, and the processors of
             each.
     """
 
     writing: Sequence[ReservationScratch]
     bookings: Sequence[NodeReservation]
+    bounds: Sequence[StartBound]
+    runs: Sequence[MachineRun]
     by_start: list[int]
     by_end: list[int]
     booked: list[int]
     off: list[int]
     later: list[int]
+    freed: list[int]
     room: list[int]
     taken: list[int]
     taken_procs: list[int]
@@ -114,9 +149,13 @@ def empty_reservations(
         np.empty(int(np.sort(most)[len(most) - n :].sum()), dtype=np.int64),
         np.zeros(n_machines, dtype=np.int64),
         np.empty(n_machines * n_resources, dtype=np.int64),
-        *(np.empty(n_machines, dtype=np.int64) for _ in range(3)),
+        *(np.empty(n_machines, dtype=np.int64) for _ in range(4)),
     ]
-    return Reservations(rows(ReservationScratch, 1), rows(NodeReservation, n), *columns)  # type: ignore[arg-type]
+    return Reservations(
+        rows(ReservationScratch, 1), rows(NodeReservation, n), rows(StartBound, n),  # type: ignore[arg-type]
+        rows(MachineRun, (n_machines + 1) // 2),  # type: ignore[arg-type]
+        *columns,
+    )  # fmt: skip
 
 
 class NodeAllocation:

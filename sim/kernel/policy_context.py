@@ -135,6 +135,8 @@ class PolicyContext:
         corrects: jobs may outlive their estimates.
         decides_late: a decision is due when the estimate of a running job runs out.
         is_ranked_anew: the scores of the order change.
+        keeps_scores: they change in steps and never get worse, except with fair shares, which are
+            not calculated at every decision.
         plans, keeps_plan: the rule plans ahead; and it keeps its plan from decision to decision.
         users: users and their shares; None if no policy uses them.
         terms: tiers, limits and windows; None if there are none.
@@ -148,6 +150,7 @@ class PolicyContext:
     corrects: bool = False
     decides_late: bool = False
     is_ranked_anew: bool = False
+    keeps_scores: bool = False
     plans: bool = False
     keeps_plan: bool = False
     users: UserShares | None = None

@@ -32,6 +32,8 @@ BLOCK = 1 << BLOCK_BITS
 
 MOST_GAINS = 64  # Rows of `PlanGain` for each partition
 
+UNRANKED = -2.0  # Value of `PartitionState.ranked_s`
+
 NOBODY = 2**62  # Width of the narrowest job where no job waits: larger than every job
 
 
@@ -44,14 +46,14 @@ class PoolJob:
         place, estimated_end_s: slot among the running jobs and end by its estimate, once it runs.
         estimate_s: seconds that the scheduler plans with, never too short.
         factor: input of its score; see `sim.policies.policy.Order`.
-        score: score at the last ranking.
+        score, until_s: score at the last ranking, and how long it stays, if known; -1 is unknown.
         reserved_s: start of its reservation, under a rule that keeps reservations; -1 is none.
         n_corrected: how often its estimate was prolonged.
     """
 
     __slots__ = (
         "estimate_s", "estimated_end_s", "factor", "n_corrected", "place", "procs", "rank",
-        "reserved_s", "score", "submit_s",
+        "reserved_s", "score", "submit_s", "until_s",
     )  # fmt: skip
     procs: int
     rank: int
@@ -61,6 +63,7 @@ class PoolJob:
     submit_s: float
     factor: float
     score: float
+    until_s: float
     reserved_s: float
     n_corrected: int
 
@@ -96,13 +99,16 @@ class PartitionState:
         wake_s: time of a decision without arrival or end; infinite is never.
         preempts: 1 if jobs may be killed for the first in the queue.
         n_windows: number of capacity windows.
+        keeps_scores: 1 if scores change in steps and never get worse, except with fair shares.
+        ranked_s: time of the fair shares by which the whole queue was ranked; -2 is never.
     """
 
     __slots__ = (
         "corrects", "decides_late", "extra", "first", "first_step", "free", "freed", "freed_s",
-        "has_ended", "head", "is_eager", "keeps_plan", "look_from", "n_ended", "n_gains",
-        "n_listed", "n_lows", "n_queued", "n_sorted", "n_steps", "n_windows", "narrowest",
-        "plan_slot", "preempts", "reserved_for", "shadow_s", "tail", "wake_s",
+        "has_ended", "head", "is_eager", "keeps_plan", "keeps_scores", "look_from", "n_ended",
+        "n_gains", "n_listed", "n_lows", "n_queued", "n_sorted", "n_steps", "n_windows",
+        "narrowest", "plan_slot", "preempts", "ranked_s", "reserved_for", "shadow_s", "tail",
+        "wake_s",
     )  # fmt: skip
     first: int
     free: int
@@ -132,15 +138,18 @@ class PartitionState:
     wake_s: float
     preempts: int
     n_windows: int
+    keeps_scores: int
+    ranked_s: float
 
 
 class QueueBlock:
-    """Lower bounds of processors, estimates and reservations of the jobs in a block of slots."""
+    """Lower bounds of the fields of the same name of the jobs in a block of slots."""
 
-    __slots__ = ("estimate_s", "procs", "reserved_s")
+    __slots__ = ("estimate_s", "procs", "reserved_s", "until_s")
     procs: int
     estimate_s: float
     reserved_s: float
+    until_s: float
 
 
 class JobShape:
@@ -238,7 +247,7 @@ def empty_pool(
     n_jobs, n_partitions = len(procs), len(partition_procs)
     jobs, partitions = rows(PoolJob, n_jobs), rows(PartitionState, n_partitions)
     jobs["procs"], jobs["estimate_s"], jobs["rank"] = procs, estimate_s, rank
-    jobs["reserved_s"] = -1.0
+    jobs["reserved_s"], jobs["until_s"] = -1.0, -1.0
     if context.submit_s is not None:
         jobs["submit_s"], jobs["factor"] = context.submit_s, context.factor
     if n_partitions == 1:
@@ -254,8 +263,10 @@ def empty_pool(
     partitions["is_eager"], partitions["corrects"] = context.is_eager, context.corrects
     partitions["decides_late"] = context.decides_late
     partitions["wake_s"] = np.inf
+    partitions["keeps_scores"], partitions["ranked_s"] = context.keeps_scores, UNRANKED
     blocks = rows(QueueBlock, int(last[-1]))
     blocks["procs"], blocks["estimate_s"], blocks["reserved_s"] = NOBODY, np.inf, np.inf
+    blocks["until_s"] = np.inf
     queue: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     running: Any = np.empty(len(blocks) * BLOCK, dtype=np.int64)
     started: Any = np.empty(n_jobs, dtype=np.int64)
@@ -305,6 +316,7 @@ def arrive(pool: Pool, k: int, job: int) -> None:
     slot = here.tail
     if here.head < slot and rank_at(pool, slot - 1) > pool.jobs[job].rank:
         slot = _make_room(pool, k, pool.jobs[job].rank)
+        here.ranked_s = UNRANKED
     else:
         here.tail += 1
     pool.queue[slot] = job
@@ -330,6 +342,7 @@ def note(pool: Pool, slot: int) -> None:
         block.procs = min(block.procs, pool.jobs[job].procs)
         block.estimate_s = min(block.estimate_s, pool.jobs[job].estimate_s)
         block.reserved_s = min(block.reserved_s, pool.jobs[job].reserved_s)
+        block.until_s = min(block.until_s, pool.jobs[job].until_s)
 
 
 @kernel

@@ -92,6 +92,7 @@ def requeue(pool: Pool, k: int, job: int, now_s: float) -> None:
         charge(pool.fair, job, -job_row.procs, now_s)
     here.has_ended = OVERRUN
     job_row.reserved_s = -1.0
+    job_row.until_s = -1.0
     job_row.n_corrected = 0
     if standing.is_preemptible == CONDEMNED:
         standing.is_preemptible = 1

@@ -253,6 +253,7 @@ MULTIFACTOR = Order(
     "Slurm's priority: age, size, partition, quality of service and fair share, weighted",
     factor=_constant_points,
     score_now=_multifactor_score,
+    is_stepwise=True,
     options=MULTIFACTOR_OPTIONS,
     usage=_multifactor_usage,
     check=_check_multifactor,

@@ -155,6 +155,7 @@ class Order:
         score_now: (waited_s, procs, factor, fair_share, options) to the score at this moment, as a
             kernel function; the smallest goes first. The queue is sorted again before every
             decision.
+        is_stepwise: `score_now` changes in steps, and never rises while a job waits.
         score_tasks: facts to float64 [n_tasks]; the smallest waiting task goes first. Used only
             where instances of tasks are placed.
         options: its options.
@@ -170,6 +171,7 @@ class Order:
     score: Callable[[JobFacts], Floats] | None = None
     factor: Callable[[JobFacts], Floats] | None = None
     score_now: Callable[[float, int, float, float, list[float]], float] | None = None
+    is_stepwise: bool = False
     score_tasks: Callable[[TaskFacts], Floats] | None = None
     options: tuple[PolicyOption, ...] = ()
     usage: Callable[[Mapping[str, float]], UsageTerms | None] = _no_usage

@@ -64,7 +64,8 @@ def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
     """
     pool, here, writing = nodes.pool, nodes.pool.partitions[k], nodes.book.writing[0]
     most = pool.options[MAX_JOB_TEST]
-    writing.n_bookings, writing.n_records = 0, 1
+    writing.n_bookings, writing.n_records, writing.n_bounds = 0, 1, 0
+    sort_running(pool, k)
     n_started, n_tested, slot = n_before, 0, here.head
     behind = _behind_last(nodes, k, slot)
     while slot < behind and n_tested < most and writing.n_records < most:
@@ -73,6 +74,7 @@ def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
             n_tested += 1
             if _may_start(nodes, k, job, now_s):
                 start_chosen(nodes, k, slot, now_s, n_started)
+                sort_running(pool, k)
                 n_started += 1
                 behind = _behind_last(nodes, k, slot)
         slot += 1
@@ -106,12 +108,22 @@ def _may_start(nodes: Nodes, k: int, job: int, now_s: float) -> bool:
     """Return whether a job can start now on the machines then chosen; otherwise reserve for it.
 
     It is tried from now, and then from every begin or end of a reservation. Where the next such
-    time comes before the possible start, its machines are not computed.
+    time comes before the possible start, its machines are not computed. Up to the first time at
+    which enough of them are free, no job can start that is as wide and as long and is later in the
+    queue, because reservations and starts only take machines.
     """
     options, length_s = nodes.pool.options, nodes.pool.jobs[job].estimate_s
-    last_s = now_s + options[WINDOW_S]
-    from_s = now_s
-    _open_book(nodes, now_s, length_s)
+    procs, last_s = nodes.pool.jobs[job].procs, now_s + options[WINDOW_S]
+    bound_s = _bound_s(nodes, procs, length_s, now_s)
+    from_s = bound_s
+    _open_book(nodes, from_s, length_s)
+    next_s = _next_s(nodes, last_s)
+    while next_s < math.inf and not _has_room_by(nodes, k, procs, next_s):
+        from_s = next_s
+        _turn_to(nodes, from_s, length_s)
+        next_s = _next_s(nodes, last_s)
+    if from_s > bound_s:
+        _set_bound(nodes, procs, length_s, from_s)
     while True:
         next_s = _next_s(nodes, last_s)
         start_s = _earliest(nodes, k, job, now_s, next_s)
@@ -138,22 +150,43 @@ def _may_start(nodes: Nodes, k: int, job: int, now_s: float) -> bool:
 
 
 @kernel
+def _bound_s(nodes: Nodes, procs: int, length_s: float, now_s: float) -> float:
+    """Return the latest time before which no job of this width and length can start."""
+    book, bound_s = nodes.book, now_s
+    for i in range(book.writing[0].n_bounds):
+        bound = book.bounds[i]
+        if bound.from_s > bound_s and bound.procs <= procs and bound.length_s <= length_s:
+            bound_s = bound.from_s
+    return bound_s
+
+
+@kernel
+def _set_bound(nodes: Nodes, procs: int, length_s: float, from_s: float) -> None:
+    """Keep the bound on the start of a job for later ones, while there is room."""
+    book, writing = nodes.book, nodes.book.writing[0]
+    if writing.n_bounds < len(book.bounds):
+        bound = book.bounds[writing.n_bounds]
+        bound.procs, bound.length_s, bound.from_s = procs, length_s, from_s
+        writing.n_bounds += 1
+
+
+@kernel
 def _rounded(time_s: float, to_s: float) -> float:
     """Return a time at the resolution of reservations."""
     return math.floor(time_s / to_s) * to_s if to_s > 0.0 else time_s
 
 
 @kernel
-def _open_book(nodes: Nodes, now_s: float, length_s: float) -> None:
-    """Put the machines reserved during a job that starts now off limits, and no others."""
+def _open_book(nodes: Nodes, from_s: float, length_s: float) -> None:
+    """Put the machines reserved during a job that starts at a time off limits, and no others."""
     book, writing = nodes.book, nodes.book.writing[0]
-    writing.n_near, writing.n_begun, writing.n_over = 0, 0, 0
+    writing.n_near, writing.n_begun, writing.n_over, writing.n_ended = 0, 0, 0, -1
     for i in range(writing.n_bookings):
         booking = book.bookings[i]
-        is_over, is_near = booking.end_s <= now_s, booking.start_s <= now_s + length_s
+        is_over, is_near = booking.end_s <= from_s, booking.start_s <= from_s + length_s
         writing.n_over += 1 if is_over else 0
         writing.n_near += 1 if is_near else 0
-        writing.n_begun += 1 if booking.start_s <= now_s else 0
+        writing.n_begun += 1 if booking.start_s <= from_s else 0
         _put_off(nodes, i, 1 if is_near and not is_over else 0)
 
 
@@ -203,6 +236,7 @@ def _put_off(nodes: Nodes, booking: int, is_on: int) -> None:
         if before == 0 or before + step == 0:
             writing.procs_off += step * nodes.capacity[machine * n_resources]
             writing.free_off += step * nodes.free[machine * n_resources]
+            writing.freed_off += step * book.freed[machine]
     reservation.is_on = is_on
 
 
@@ -211,33 +245,36 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
     """Return when a job could start on machines that are not off limits, and choose them.
 
     Jobs past their estimate are assumed to end within 1 s. The result is `NEVER` if the end of all
-    running jobs gives no room, and infinite without a choice if it is after ``next_s``, when other
-    machines are off limits.
+    running jobs gives no room, and `NEVER` or infinite, without a choice, if the start is after
+    ``next_s``, when other machines are off limits.
     """
     pool, stock, book = nodes.pool, nodes.stocks[k], nodes.book
     procs = pool.jobs[job].procs
-    if stock.procs - book.writing[0].procs_off < procs:
+    is_too_wide = stock.procs - book.writing[0].procs_off < procs
+    if is_too_wide or (next_s < math.inf and not _has_room_by(nodes, k, procs, next_s)):
         return NEVER
     here = pool.partitions[k]
     open_procs = here.free - book.writing[0].free_off
     if open_procs >= procs and choose(nodes, k, job, nodes.free):
         return now_s
-    sort_running(pool, k)
     together_s, until_s, end_s, n_ended = TOGETHER_S, 0.0, NEVER, 0
     for slot in range(here.first, here.first + here.n_listed):
         holder = pool.running[slot]
+        holder_end_s = pool.jobs[holder].estimated_end_s
+        if holder_end_s > next_s and (n_ended == 0 or holder_end_s > until_s):
+            break
         if not _is_in_question(nodes, holder):
             continue
-        if n_ended > 0 and pool.jobs[holder].estimated_end_s > until_s:
+        if n_ended > 0 and holder_end_s > until_s:
             if open_procs >= procs and choose(nodes, k, job, book.later):
                 return max(end_s, now_s + LEAST_S)
             together_s *= 2.0
             n_ended = 0
-        if pool.jobs[holder].estimated_end_s > next_s:
+        if holder_end_s > next_s:
             return math.inf
         if end_s == NEVER:
             _copy_free(nodes, stock)
-        end_s = pool.jobs[holder].estimated_end_s
+        end_s = holder_end_s
         if n_ended == 0:
             until_s = end_s + together_s
         n_ended += 1
@@ -245,6 +282,38 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
     if n_ended > 0 and open_procs >= procs and choose(nodes, k, job, book.later):
         return max(end_s, now_s + LEAST_S)
     return NEVER
+
+
+@kernel
+def _has_room_by(nodes: Nodes, k: int, procs: int, time_s: float) -> bool:
+    """Return whether so many processors are not off limits and free by a time, by the estimates.
+
+    The times of one job must rise.
+    """
+    if nodes.stocks[k].procs - nodes.book.writing[0].procs_off < procs:
+        return False
+    pool, stock, book, writing = nodes.pool, nodes.stocks[k], nodes.book, nodes.book.writing[0]
+    here, n_resources = pool.partitions[k], len(nodes.capacity) // len(nodes.machines)
+    if writing.n_ended < 0:
+        writing.n_ended, writing.freed, writing.freed_off = 0, here.free, writing.free_off
+        for machine in range(stock.first_machine, stock.behind_machine):
+            book.freed[machine] = nodes.free[machine * n_resources]
+    while writing.n_ended < here.n_listed:
+        holder = pool.running[here.first + writing.n_ended]
+        if pool.jobs[holder].estimated_end_s > time_s:
+            break
+        claim = nodes.claims[holder]
+        for place in range(claim.first_place, claim.first_place + claim.n_places):
+            machine = nodes.places[place]
+            ended = nodes.capacity[machine * n_resources]
+            if stock.is_shared == 1:
+                ended = nodes.shares[place]
+            book.freed[machine] += ended
+            writing.freed += ended
+            if book.off[machine] > 0:
+                writing.freed_off += ended
+        writing.n_ended += 1
+    return writing.freed - writing.freed_off >= procs
 
 
 @kernel
@@ -286,14 +355,18 @@ def _give_back(nodes: Nodes, k: int, holder: int) -> int:
 
 @kernel
 def _overlaps(nodes: Nodes, begin_s: float, end_s: float) -> bool:
-    """Return whether a chosen machine is reserved at a time in between."""
+    """Return whether a chosen machine is reserved at a time in between.
+
+    It is not by a reservation whose machines are off limits.
+    """
     book, writing = nodes.book, nodes.book.writing[0]
     for i in range(writing.n_taken):
         book.off[book.taken[i]] += MARK
     overlaps = False
     for i in range(writing.n_bookings):
         booking = book.bookings[i]
-        if not overlaps and booking.end_s > begin_s and booking.start_s < end_s:
+        is_meanwhile = booking.end_s > begin_s and booking.start_s < end_s
+        if is_meanwhile and booking.is_on == 0 and not overlaps:
             for slot in range(booking.first, booking.first + booking.n):
                 if book.off[book.booked[slot]] >= MARK:
                     overlaps = True
