@@ -214,6 +214,8 @@ class Backfill:
         overtakes: whether a job may start before one that is ahead of it.
         reserves_for_head: whether a job overtakes, with usual options, exactly if it fits and does
             not delay the reservation that the first in the queue has (`sim.kernel.pool.reserve`).
+        starts_head: whether it starts the first in the queue whenever that fits, and forgets its
+            reservation if `PartitionState.look_from` is moved to the head.
     """
 
     name: str
@@ -232,3 +234,4 @@ class Backfill:
     counts_holders: bool = False
     overtakes: bool = True
     reserves_for_head: bool = False
+    starts_head: bool = False
