@@ -180,7 +180,8 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
                     n_running = _clear(pool, k, course, now_s, score_now, n_running)
                 if is_moldable:
                     n_running = _mold(pool, k, course, now_s, score_now, n_running)
-                prepare_decision(pool, k, now_s, score_now)
+                else:
+                    prepare_decision(pool, k, now_s, score_now)
                 for i in range(decide(state, k, now_s)):
                     job = pool.started[i]
                     if has_nodes:
@@ -250,7 +251,7 @@ def start_moldable(
 ) -> int:
     """Start moldable jobs of partition k in queue order, and return the number of started jobs.
 
-    They are listed in ``pool.started``.
+    They are listed in ``pool.started``. `serve_prepared` makes the decision on the other jobs.
     """
     if not may_start(pool, k):
         return 0
@@ -279,6 +280,12 @@ def serve(state: Any, pool: Pool, decide: Any, score_now: Any, k: int, now_s: fl
     if not may_start(pool, k):
         return 0
     prepare_decision(pool, k, now_s, score_now)
+    return serve_prepared(state, pool, decide, k, now_s)
+
+
+@kernel
+def serve_prepared(state: Any, pool: Pool, decide: Any, k: int, now_s: float) -> int:
+    """Make the scheduling decision of partition k, whose estimates and ranks are those of now."""
     n_started: int = decide(state, k, now_s)
     if pool.partitions[k].decides_late == 1:
         wake_at_overrun(pool, k)
@@ -466,6 +473,7 @@ def compiled_transitions(allocation: Allocation = "processors") -> CompiledTrans
         on(turn, (1,), 0, 0.0),
         on(make_way, (1, 4), 0, 0.0),
         on(start_moldable, (1, 2, 4), 0, 0.0),
+        on(serve_prepared, (0, 1, 3), 0, 0.0),
     )
     return CompiledTransitions(layout, functions)
 

@@ -29,6 +29,7 @@ from sim.engines.event_loop import (
     make_way,
     place_waiting,
     serve,
+    serve_prepared,
     start_moldable,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
@@ -99,6 +100,7 @@ class SchedulerKernel(NamedTuple):
         make_way: preempt: (partition, now_s) to the number of killed jobs.
         serve: decide: (partition, now_s) to the number of started jobs.
         start_moldable: start jobs on fewer processors: (partition, now_s) to their number.
+            Then `serve_prepared` serves the others.
     """
 
     state: Pool | Nodes
@@ -112,6 +114,7 @@ class SchedulerKernel(NamedTuple):
     turn: Callable[[int, float], int]
     make_way: Callable[[int, float], int]
     start_moldable: Callable[[int, float], int]
+    serve_prepared: Callable[[int, float], int]
 
 
 def scheduler_kernel(
@@ -168,6 +171,7 @@ def _interpreted(
         turn=partial(turn, pool),
         make_way=partial(make_way, pool, score_now),
         start_moldable=partial(start_moldable, pool, outside, score_now),
+        serve_prepared=partial(serve_prepared, state, pool, decide),
     )
 
 
@@ -283,10 +287,12 @@ class JobScheduler:
             self.witness.before(self.pool, k, now_s)
         if self.preempts[k]:
             self._call_off(self.text.make_way(k, now_s))
-        started = []
-        if self.moldable is not None:
+        started: list[int] = []
+        if self.moldable is None:
+            n_started = self.text.serve(k, now_s)
+        else:
             started += first_of(self.pool.started, self.text.start_moldable(k, now_s))
-        n_started = self.text.serve(k, now_s)
+            n_started = self.text.serve_prepared(k, now_s)
         if self.has_alarms:
             self._set_alarm(k)
         started += first_of(self.pool.started, n_started) if n_started else []

@@ -29,7 +29,8 @@ from sim.generators.generator import (
 )
 from sim.metrics.wall_clock import DAY_S, MONDAY_S, WEEK_S, WallClock
 from sim.model.errors import WorkloadError
-from sim.model.moldable import speedup
+from sim.model.moldable import Moldability as Moldability  # noqa: PLC0414 - public here
+from sim.model.moldable import speedup as speedup  # noqa: PLC0414
 from sim.model.workload import Workload
 from sim.policies.policy import PolicyOption
 

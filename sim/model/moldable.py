@@ -52,19 +52,20 @@ class Moldability:
     """How far jobs may start on fewer processors than they request, and how their speedup falls.
 
     Attributes:
-        halvings: how often the requested processors may be halved, each time rounded up.
+        halvings: how often the requested processors may be halved, each time rounded up; 0 is
+            never, as if jobs were rigid.
         parallelism: average parallelism A of a job per requested processor; A is at least 1.
         variance: variance of parallelism (sigma). 0 is a linear speedup up to A.
     """
 
-    halvings: int = 2
+    halvings: int
     parallelism: float = 1.0
     variance: float = 1.0
 
     def __post_init__(self) -> None:
-        if type(self.halvings) is not int or not 1 <= self.halvings <= MOST_HALVINGS:
+        if type(self.halvings) is not int or not 0 <= self.halvings <= MOST_HALVINGS:
             raise ScenarioError(
-                f"moldable jobs: halvings is {self.halvings!r}; allowed are whole numbers from 1 "
+                f"moldable jobs: halvings is {self.halvings!r}; allowed are whole numbers from 0 "
                 f"to {MOST_HALVINGS}."
             )
         if not 0.0 < self.parallelism <= MOST_PARALLELISM:
@@ -89,7 +90,9 @@ class Moldability:
             halved[:, i] = procs = (procs + 1) // 2
         return halved
 
-    def stretch(self, requested: NDArray[np.int64], procs: NDArray[np.int64]) -> Floats:
+    def stretch(
+        self, requested: NDArray[np.int64] | np.int64, procs: NDArray[np.int64] | np.int64
+    ) -> Floats:
         """Return run times on `procs` as multiples of those on the requested ones.
 
         Both are int64 and broadcast against each other.

@@ -142,8 +142,7 @@ class Scenario:
         if self.power is not None:
             self._check_power(self.power)
         self._check_dependencies()
-        if self.moldable is not None:
-            self._check_moldable()
+        self._check_moldable()
         if self.allocation != "processors":
             self._check_machines()
         if self.allocation == "instances":
@@ -210,6 +209,9 @@ class Scenario:
         dependencies_of(self.workload, self.dependencies)
 
     def _check_moldable(self) -> None:
+        if self.moldable is None or self.moldable.halvings == 0:
+            object.__setattr__(self, "moldable", None)
+            return
         refused = {
             f"allocation '{self.allocation}'": self.allocation != "processors",
             "capacity windows": bool(self.windows),

@@ -330,7 +330,6 @@ DEPTH_K = Backfill(
     depth,
     options=(PolicyOption("depth", 4, "jobs that get a reservation", is_whole=True),),
     plans=True,
-    starts_head=True,
 )
 
 

@@ -86,8 +86,8 @@ def options_of(scenario: Scenario) -> OptionValues:
     _check_capacity(scenario, rule, values)
     if scenario.moldable is not None and not rule.starts_head:
         raise ScenarioError(
-            f"backfill '{rule.name}' does not always start the first in the queue, so it cannot "
-            "start moldable jobs; choose another rule, such as 'easy', or rigid jobs."
+            f"backfill '{rule.name}' plans starts or does not always start the first in the queue, "
+            "so it cannot start moldable jobs; choose 'none', 'greedy' or 'easy', or rigid jobs."
         )
     return OptionValues(
         order=np.array(list(_of(order.options, values)), dtype=np.float64),

@@ -9,7 +9,7 @@ from sim.model.moldable import Moldability
 from sim.policies.orders import ORDERS
 from tests.draw.dependencies import dependent_workload
 
-RULES = ("none", "greedy", "easy", "depth")
+RULES = ("none", "greedy", "easy", "easy")
 
 
 def moldable_scenario(seed: int) -> Scenario:
