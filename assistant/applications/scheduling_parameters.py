@@ -538,7 +538,8 @@ def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...
     """Check the levels of a partition split parameter; return times such as '2h' in seconds."""
     if name == SMALL_MAX_REQUESTED:
         return tuple(_above_zero(value) for value in levels)
-    return tuple(whole_number(name, value, int(name != SMALL_PROCS), MOST_PROCS) for value in levels)
+    least = 0 if name == SMALL_PROCS else 1
+    return tuple(whole_number(name, value, least, MOST_PROCS) for value in levels)
 
 
 def _above_zero(value: Level) -> Level:
