@@ -54,7 +54,8 @@ class Moldability:
     Attributes:
         halvings: how often the requested processors may be halved, each time rounded up; 0 is
             never, as if jobs were rigid.
-        parallelism: average parallelism A of a job per requested processor; A is at least 1.
+        parallelism: average parallelism A of a job per requested processor. Where A is at most 1,
+            no processor beyond the first makes a job faster.
         variance: variance of parallelism (sigma). 0 is a linear speedup up to A.
     """
 
@@ -97,7 +98,7 @@ class Moldability:
 
         Both are int64 and broadcast against each other.
         """
-        parallelism = np.maximum(1.0, self.parallelism * requested)
+        parallelism = self.parallelism * requested
         ratio: Floats = speedup(requested, parallelism, self.variance) / speedup(
             procs, parallelism, self.variance
         )

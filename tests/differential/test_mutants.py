@@ -231,11 +231,6 @@ MOLDABLE_MUTANTS = {
         "procs = (procs + 1) // 2",
         "procs = np.maximum(procs // 2, 1)",
     ),
-    "the average parallelism may be below 1": (
-        "model/moldable.py",
-        "np.maximum(1.0, self.parallelism * requested)",
-        "self.parallelism * requested",
-    ),
     "a low variance has no second part": (
         "model/moldable.py",
         "low = np.where(n <= a, below, np.where(n <= 2 * a - 1, beyond, a))",
