@@ -206,11 +206,6 @@ MOLDABLE_MUTANTS = {
         "here.shadow_s, here.extra = shadow_s, extra",
         "here.extra = extra",
     ),
-    "the others are not examined again": (
-        "kernel/moldable.py",
-        "    if n_started > 0:\n        here.look_from = here.head",
-        "    if n_started < 0:\n        here.look_from = here.head",
-    ),
     "jobs are moldable only when one fits": (
         "engines/job_setup.py",
         "rule.is_eager(options.values) or scenario.moldable is not None",

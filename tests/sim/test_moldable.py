@@ -107,6 +107,21 @@ def test_only_the_first_in_the_queue_takes_fewer(engine: str) -> None:
     assert found.start_s.tolist() == [0, 100, 600]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_kept_reservation_is_forgotten_with_its_job(engine: str) -> None:
+    """Without `reserve_anew` the reservation of job 4 stays at 100, so job 6 overtakes at 10.
+
+    That delays job 4 to 100, and at 12 it starts on 3 processors, where it ends at 132. Job 5 of 9
+    processors is first then: job 7 would fit beside job 4 at 100, and may not delay job 5 at 132.
+    """
+    one = scenario(
+        (0, 50, 50, 1), (0, 100, 100, 3), (0, 10, 100, 5), (0, 60, 60, 6), (1, 100, 100, 9),
+        (2, 90, 90, 1), (12, 500, 500, 1), moldable=Moldability(1, variance=0.0),
+    )  # fmt: skip
+    one = replace(one, cluster=ClusterSpec.single(9), options={"reserve_anew": 0.0})
+    assert simulate(one, engine=engine).start_s.tolist() == [0, 0, 0, 12, 132, 10, 232]
+
+
 def test_slowdowns_are_by_the_run_time_on_the_requested_processors() -> None:
     one = scenario(FIRST, (1.0, 50.0, 60.0, 4))
     result = simulate(one, engine="interpreted")
