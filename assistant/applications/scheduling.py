@@ -300,7 +300,12 @@ class Scheduling:
                     )
 
     def _check_power(self, off_after_s: float, cap_w: float) -> None:
-        whole = Scenario(self.train, ClusterSpec.single(self.cluster_procs), too_wide="clip")
+        whole = Scenario(
+            self.train,
+            ClusterSpec.single(self.cluster_procs),
+            too_wide="clip",
+            moldable=self._moldability(int(self._has_moldable)),
+        )
         if self.power is not None:
             self.power.with_settings(whole, off_after_s, cap_w)
             return
