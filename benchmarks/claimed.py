@@ -62,6 +62,13 @@ ENERGY = Command(
     "--name atlas-energy",
     "quick",
 )
+MOLDABLE = Command(
+    "assistant.cli simulate {data}/swf/theta_2022.swf.gz --backfill none\n"
+    "assistant.cli simulate {data}/swf/theta_2022.swf.gz --backfill none --moldable halvings=2\n"
+    "assistant.cli simulate {data}/swf/theta_2022.swf.gz --backfill easy\n"
+    "assistant.cli simulate {data}/swf/theta_2022.swf.gz --backfill easy --moldable halvings=2",
+    "quick",
+)
 OPENB = Command("benchmarks.openb --data {data}/openb")
 OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
 PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
@@ -314,6 +321,7 @@ CLAIMS: tuple[Claim, ...] = (
     Table("docs/howto/compare-with-slurm.md", "| seed", TUNED),
     Transcript(START_PAGE, EXPLAINED),
     Transcript("docs/howto/energy.md", ENERGY),
+    Transcript("docs/howto/moldable-jobs.md", MOLDABLE),
     Table(BENCH, "| | promised | bounded slowdown ratio", FUTURES),
     Sentence(TESTBED, r"levels each, (1,\d+) combinations: .*? Parameters \((\d+) combinations\): "
              "`movement`", None, lambda _: testbeds()[::2]),

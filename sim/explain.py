@@ -663,6 +663,11 @@ def explain_start(scenario: Scenario, job_id: int) -> JobExplanation:
             f"dependencies is '{scenario.dependencies}': the start of a job that may be submitted "
             "after another one cannot be explained so far; leave dependencies out."
         )
+    if scenario.moldable is not None:
+        raise EngineError(
+            "jobs are moldable: the start of a job that may take fewer processors cannot be "
+            "explained so far; leave moldable out."
+        )
     row = _row_of(scenario.workload, job_id)
     admission = admit(scenario)
     if admission.partition[row] == NOWHERE:

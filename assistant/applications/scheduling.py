@@ -31,6 +31,7 @@ from assistant.applications.scheduling_comparison import (
 from assistant.applications.scheduling_parameters import (
     BESIDE,
     COMPUTED,
+    HALVINGS,
     KINDS,
     LANE_MAX_PROCS,
     LANE_MAX_REQUESTED,
@@ -78,6 +79,7 @@ from strategies import Level, ParameterSpace
 
 if TYPE_CHECKING:
     from sim.formats import AccountTree
+    from sim.generators import Moldability
 
 MEASURES = (
     *(
@@ -189,6 +191,8 @@ class Scheduling:
             check a configuration: a second simulation, of all jobs, gives the measures `LATER`.
             None: as in the preset.
         power: power of the nodes; None if unknown. It gives the measures `ENERGY`.
+        moldable: how far a job may start on fewer processors, as in `sim.api.Scenario`; None: not
+            at all, with Downey's speedup of variance 1 where ``moldable_halvings`` varies.
 
     Raises:
         ApplicationError: a size is unknown or too small, or a parameter cannot be built.
@@ -213,6 +217,7 @@ class Scheduling:
     machine_procs: int | None = None
     train_share: float | None = None
     power: ClusterPower | None = None
+    moldable: "Moldability | None" = None
 
     name = "scheduling"
 
@@ -295,7 +300,12 @@ class Scheduling:
                     )
 
     def _check_power(self, off_after_s: float, cap_w: float) -> None:
-        whole = Scenario(self.train, ClusterSpec.single(self.cluster_procs), too_wide="clip")
+        whole = Scenario(
+            self.train,
+            ClusterSpec.single(self.cluster_procs),
+            too_wide="clip",
+            moldable=self._moldability(int(self._has_moldable)),
+        )
         if self.power is not None:
             self.power.with_settings(whole, off_after_s, cap_w)
             return
@@ -325,8 +335,14 @@ class Scheduling:
                     owners, {n: v for n, v in {**self.options, **more}.items() if n in owners}
                 ),
                 allocation=self._given,
+                moldable=self._moldability(int(self._has_moldable)),
             )
         )
+
+    @property
+    def _has_moldable(self) -> bool:
+        """Whether jobs may start on fewer processors in some run."""
+        return any(self.levels.get(HALVINGS) or (self._now[HALVINGS],))
 
     @property
     def _given(self) -> Allocation:
@@ -366,6 +382,7 @@ class Scheduling:
             LANE_MAX_PROCS: self.cluster_procs,
             OFF_AFTER: 0 if self.power is None else (self.power.nodes.off_after_s or 0),
             POWER_CAP: 0 if self.power is None else self.power.cap_w,
+            HALVINGS: 0 if self.moldable is None else self.moldable.halvings,
         }
 
     @cached_property
@@ -526,6 +543,7 @@ class Scheduling:
                 Fact("Jobs with a preceding job", dependencies[self.dependencies])
                 for _ in range(self.dependencies in dependencies)
             ),
+            *(Fact("Moldable jobs", text) for text in self._moldable_in_words),
             *(Fact(ACCOUNTS, text) for text in self._accounts_in_words),
             *(Fact(READING, note.sentence) for note in load.ranked_notes),
             *(Fact("Checked on", text) for text in self._check_in_words),
@@ -579,6 +597,18 @@ class Scheduling:
             "idle nodes stay on" if off is None else f"off after {format_duration(off)}",
             *((cap,) if cap_w else ()),
         )
+
+    @property
+    def _moldable_in_words(self) -> tuple[str, ...]:
+        most = self._moldability(max(int(level) for level in self.variation.among(HALVINGS)))
+        if most is None:
+            return ()
+        text = (
+            f"the first in the queue starts on its processors halved up to {most.halvings} times "
+            "if it ends earlier there than by waiting; Downey's speedup, average parallelism "
+            f"{most.parallelism:g} per requested processor, variance {most.variance:g}"
+        )
+        return (text,)
 
     @property
     def _accounts_in_words(self) -> tuple[str, ...]:
@@ -725,12 +755,20 @@ class Scheduling:
                 options=settings.options,
                 grace_s=settings.grace_s,
                 accounts=self.accounts,
+                moldable=self._moldability(settings.halvings),
             )
             if self.power is None:
                 return scenario
             return self.power.with_settings(scenario, settings.off_after_s, settings.power_cap_w)
         except SimError as error:
             raise ApplicationError(str(error)) from error
+
+    def _moldability(self, halvings: int) -> "Moldability | None":
+        if halvings == 0:
+            return None
+        from sim.generators import Moldability
+
+        return replace(self.moldable or Moldability(0), halvings=halvings)
 
     def _in_machines(self, cluster: ClusterSpec) -> ClusterSpec:
         return cluster if self.machine_procs is None else cluster.in_machines_of(self.machine_procs)

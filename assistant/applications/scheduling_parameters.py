@@ -35,6 +35,7 @@ DependencySource = Literal["ignore", "logged", "sessions"]
 
 MOST_PROCS = 10**12
 MOST_CAP_W = 1e15
+MOST_HALVINGS = 20
 
 Kind = Literal["order", "backfill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -44,10 +45,16 @@ LANE = (LANE_MAX_REQUESTED, LANE_MAX_PROCS)
 
 OFF_AFTER, POWER_CAP = "power_off_after_s", "power_cap_w"
 POWER = (OFF_AFTER, POWER_CAP)
+HALVINGS = "moldable_halvings"
 
 BESIDE = (  # Can be varied with any policies
-    "procs", *KINDS, "overrun", "dependencies", "grace_s", *LANE, *POWER,
+    "procs", *KINDS, "overrun", "dependencies", "grace_s", *LANE, *POWER, HALVINGS,
 )  # fmt: skip
+WHOLE_NUMBERS = {
+    "procs": (1, MOST_PROCS),
+    LANE_MAX_PROCS: (1, MOST_PROCS),
+    HALVINGS: (0, MOST_HALVINGS),
+}
 WORDS = {"overrun": get_args(Overrun), "dependencies": get_args(DependencySource)}
 
 
@@ -142,6 +149,9 @@ def optional_parameters(policies: Mapping[Kind, Iterable[str]]) -> tuple[Optiona
         OptionalParameter(LANE_MAX_PROCS, "widest job in the lane", "processors"),
         OptionalParameter(OFF_AFTER, "idle time after which a node is off; 0 for never", "s"),
         OptionalParameter(POWER_CAP, "limit on the power of all nodes; 0 for none", "W"),
+        OptionalParameter(
+            HALVINGS, "how often the first in the queue may halve its processors to start earlier"
+        ),
         *(_of_option(name, owned) for name, owned in options_of(policies).items()),
     )
 
@@ -164,6 +174,7 @@ class RunPolicies:
         lane_max_procs: widest job in the lane.
         off_after_s: idle time after which a node is off, in seconds; 0 for never.
         power_cap_w: limit on the power of all nodes, in watts; 0 for none.
+        halvings: how often a job may halve its processors.
     """
 
     procs: int
@@ -177,6 +188,7 @@ class RunPolicies:
     lane_max_procs: int
     off_after_s: float
     power_cap_w: float
+    halvings: int
 
 
 @dataclass(frozen=True)
@@ -287,6 +299,7 @@ class SchedulingVariation:
             lane_max_procs=int(have[LANE_MAX_PROCS]),
             off_after_s=float(have[OFF_AFTER]),
             power_cap_w=float(have[POWER_CAP]),
+            halvings=int(have[HALVINGS]),
         )
 
     def _now(self, name: str) -> Level:
@@ -358,8 +371,8 @@ class SchedulingVariation:
             return tuple(levels)
         if name in ("grace_s", LANE_MAX_REQUESTED, OFF_AFTER):
             return tuple(seconds(name, value, least=0.0) for value in levels)
-        if name in ("procs", LANE_MAX_PROCS):
-            return tuple(whole_number(name, value, 1) for value in levels)
+        if name in WHOLE_NUMBERS:
+            return tuple(whole_number(name, value, *WHOLE_NUMBERS[name]) for value in levels)
         if name == POWER_CAP:
             return tuple(_watts(name, value) for value in levels)
         return tuple(self._option(name, value) for value in levels)
@@ -381,13 +394,13 @@ class SchedulingVariation:
         )
 
 
-def whole_number(name: str, value: Level, least: int) -> int:
-    """Return a level as a whole number of processors, or raise ApplicationError."""
+def whole_number(name: str, value: Level, least: int, most: int) -> int:
+    """Return a level as a whole number, or raise ApplicationError."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and least <= value <= MOST_PROCS and value == int(value):  # type: ignore[operator]
+    if is_number and least <= value <= most and value == int(value):  # type: ignore[operator]
         return int(value)
     raise ApplicationError(
-        f"{name} has the level {value!r}; allowed are whole numbers from {least} to {MOST_PROCS:,}"
+        f"{name} has the level {value!r}; allowed are whole numbers from {least} to {most:,}"
     )
 
 
@@ -525,7 +538,8 @@ def checked_split_levels(name: str, levels: Sequence[Level]) -> tuple[Level, ...
     """Check the levels of a partition split parameter; return times such as '2h' in seconds."""
     if name == SMALL_MAX_REQUESTED:
         return tuple(_above_zero(value) for value in levels)
-    return tuple(whole_number(name, value, 0 if name == SMALL_PROCS else 1) for value in levels)
+    least = 0 if name == SMALL_PROCS else 1
+    return tuple(whole_number(name, value, least, MOST_PROCS) for value in levels)
 
 
 def _above_zero(value: Level) -> Level:

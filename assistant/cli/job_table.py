@@ -60,6 +60,7 @@ def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None
     workload = scenario.workload
     names, restarts = [*scenario.cluster.names, ""], result.restarts
     submit_s = result.submissions_s(workload)
+    procs = workload.procs if result.procs is None else result.procs
     placement, machines = result.placement, np.array(scenario.cluster.machine_names, dtype=object)
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -74,7 +75,7 @@ def write_jobs(path: Path, scenario: Scenario, result: SimulationResult) -> None
                 times = [start_s, result.end_s[i], start_s - submit_s[i]] if ran else [""] * 3
                 writer.writerow(
                     [
-                        workload.job_id[i], submit_s[i], *times, workload.procs[i],
+                        workload.job_id[i], submit_s[i], *times, procs[i],
                         cell(names[result.partition[i]]),
                         JobState(int(result.state[i])).name.lower(),
                         *([] if placement is None else [cell(" ".join(machines[placement.of(i)]))]),

@@ -43,7 +43,8 @@ from strategies.space.parameter import parse_number
 
 if TYPE_CHECKING:
     from assistant.applications.scheduling import ClusterPower
-    from assistant.config.simulation import PowerSettings
+    from assistant.config.simulation import MoldableSettings, PowerSettings
+    from sim.generators import Moldability
 
 SWEEP_FILE = "sweep.toml"
 """Name of the file that ``copperline init`` writes unless another is named."""
@@ -437,6 +438,11 @@ OPTIONS: Mapping[str, SettingOption] = {
         words="Watts of a node by state, for energy: busy_w, idle_w, boot, off_after, ...",
         merge=_pairs_into("application.power", "--power", "busy_w=350"),
     ),
+    "moldable": SettingOption(
+        "application.moldable", form=list[str], metavar="NAME=VALUE",
+        words="Let jobs start on fewer processors: halvings, parallelism, variance.",
+        merge=_pairs_into("application.moldable", "--moldable", "halvings=2"),
+    ),
     "exclude": SettingOption(
         "exclude", words="Never suggest runs that meet this condition.", metavar="CONDITION",
         merge=_extend_exclude,
@@ -527,6 +533,7 @@ Include = Annotated[
 Levels = Annotated[list[str] | None, OPTIONS["levels"].info("levels")]
 FirstJobs = Annotated[int | None, OPTIONS["first"].info("first")]
 Power = Annotated[list[str] | None, OPTIONS["power"].info("power")]
+Moldable = Annotated[list[str] | None, OPTIONS["moldable"].info("moldable")]
 ReadingRule = Annotated[list[str] | None, OPTIONS["reading"].info("reading")]
 
 
@@ -614,13 +621,26 @@ def power_of(texts: list[str]) -> ClusterPower | None:
 
     Raises SettingsError for a bad text, and SimError for watts that make no sense.
     """
+    power: PowerSettings | None = _application_part("power", texts, "busy_w=350")
+    return None if power is None else power.build()
+
+
+def moldability_of(texts: list[str]) -> Moldability | None:
+    """Parse ``name=value`` texts into the moldability of jobs; None if there are none.
+
+    Raises SettingsError for a bad text.
+    """
+    moldable: MoldableSettings | None = _application_part("moldable", texts, "halvings=2")
+    return None if moldable is None else moldable.build()
+
+
+def _application_part(name: str, texts: list[str], example: str) -> Any:
+    """Return a table of the application from the ``name=value`` texts of its option."""
     if not texts:
         return None
     tables: Tables = {}
-    _pairs_into("application.power", "--power", "busy_w=350")(tables, texts)
-    settings = check_settings(tables, "--power").application
-    power: PowerSettings | None = getattr(settings, "power", None)
-    return None if power is None else power.build()
+    _pairs_into(f"application.{name}", f"--{name}", example)(tables, texts)
+    return getattr(check_settings(tables, f"--{name}").application, name, None)
 
 
 def policy_options(texts: list[str]) -> dict[str, float]:

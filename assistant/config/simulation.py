@@ -25,7 +25,7 @@ from assistant.applications.scheduling_futures import (
     WorkloadFutures,
     future_scheduling,
 )
-from assistant.applications.scheduling_parameters import POWER_CAP
+from assistant.applications.scheduling_parameters import HALVINGS, MOST_HALVINGS, POWER_CAP
 from assistant.applications.scheduling_presets import DEFAULT_PRESET, preset_named
 from assistant.config.fields import (
     BoundedNumber,
@@ -55,6 +55,7 @@ from sim.generators import Model, fit, generate, load_model, published_model
 
 if TYPE_CHECKING:
     from sim.formats import AccountTree
+    from sim.generators import Moldability
 
 
 class FloodSettings(StrictModel):
@@ -418,6 +419,36 @@ class PowerSettings(StrictModel):
         return ClusterPower(nodes, self.cap_w or 0.0, *(3_600.0 * hour for hour in hours))
 
 
+class MoldableSettings(StrictModel):
+    """Settings ``[application.moldable]``: jobs that may start on fewer processors."""
+
+    halvings: int = setting(
+        "How often the first in the queue may halve its processors to end earlier; 0 is never.", 0,
+        ge=0, le=MOST_HALVINGS,
+    )  # fmt: skip
+    parallelism: float = setting(
+        "Average parallelism of a job per processor that it requests (Downey's A).", 1.0, gt=0,
+        le=1e6,
+    )  # fmt: skip
+    variance: float = setting(
+        "Variance of the parallelism (Downey's sigma); 0 is a linear speedup.", 1.0, ge=0, le=1e3
+    )
+
+    def build(self, *, varies: bool = False) -> "Moldability":
+        """Build the moldability of jobs; ``varies`` says that the halvings are a parameter.
+
+        Raises SettingsError for a speedup without halvings.
+        """
+        from sim.generators import Moldability
+
+        if self.halvings == 0 and not varies:
+            raise SettingsError(
+                "moldable jobs without halvings are rigid; set halvings, or levels of "
+                f"{HALVINGS}, or leave moldable out"
+            )
+        return Moldability(self.halvings, self.parallelism, self.variance)
+
+
 class SchedulingSettings(StrictModel):
     """Settings ``[application]`` of kind ``scheduling``: a simulated cluster scheduler."""
 
@@ -478,6 +509,9 @@ class SchedulingSettings(StrictModel):
     power: PowerSettings | None = setting(
         "Power of the nodes, for measures of energy.", None, usual="unknown"
     )
+    moldable: MoldableSettings | None = setting(
+        "Jobs that may start on fewer processors.", None, usual="none"
+    )
     futures: FuturesSettings | None = setting(
         "Generated workloads on which each run is evaluated.", None
     )
@@ -511,6 +545,9 @@ class SchedulingSettings(StrictModel):
             "power": None
             if self.power is None
             else self.power.build(cap_varies=POWER_CAP in self.levels),
+            "moldable": None
+            if self.moldable is None
+            else self.moldable.build(varies=HALVINGS in self.levels),
         }
         if self.futures is None:
             return Scheduling(workload, **arguments)

@@ -114,10 +114,11 @@ class JobSchedule:
         end_s: float64; NaN for a rejected job.
         requested_s: float64, as logged.
         asked_procs: int64, as logged.
-        procs: int64, as run: fewer if a job was clipped.
+        procs: int64, as run: fewer if a job was clipped, or started on fewer.
         partition: int64, index into ``parts``; -1 for a rejected job.
         user: int64; -1 if unknown.
         state: int8, as in `SimulationResult`.
+        ideal_s: float64, run time on the requested processors, if jobs are moldable; else None.
     """
 
     job_id: Ints
@@ -132,6 +133,7 @@ class JobSchedule:
     state: NDArray[np.int8]
     parts: tuple[PartitionRange, ...]
     measures: Mapping[str, Measure]
+    ideal_s: Floats | None = None
 
     @property
     def n_jobs(self) -> int:
@@ -157,7 +159,8 @@ class JobSchedule:
     def bounded_slowdown(self) -> Floats:
         """The bounded slowdown of each job: float64 [n_jobs], NaN for a rejected job."""
         runtime_s = self.end_s - self.start_s
-        stretched = (self.wait_s + runtime_s) / np.maximum(runtime_s, TAU_S)
+        ideal_s = runtime_s if self.ideal_s is None else self.ideal_s
+        stretched = (self.wait_s + runtime_s) / np.maximum(ideal_s, TAU_S)
         return np.asarray(np.maximum(stretched, 1.0))
 
     @cached_property
@@ -238,6 +241,7 @@ def schedule(
     firsts = np.cumsum([0, *(part.procs for part in partitions)]).tolist()
     index = {part.name: i for i, part in enumerate(partitions)}
     hosts = [index[part.name if part.on is None else part.on] for part in partitions]
+    admission = admit(scenario)
     return JobSchedule(
         job_id=jobs.job_id,
         submit_s=result.submissions_s(jobs),
@@ -245,7 +249,7 @@ def schedule(
         end_s=result.end_s,
         requested_s=jobs.requested_s,
         asked_procs=jobs.procs,
-        procs=admit(scenario).procs,
+        procs=admission.procs if result.procs is None else result.procs,
         partition=result.partition,
         user=jobs.user,
         state=result.state,
@@ -254,6 +258,7 @@ def schedule(
             for part, host in zip(partitions, hosts, strict=True)
         ),
         measures=dict(measures or {}),
+        ideal_s=None if result.procs is None else admission.runtime_s,
     )
 
 

@@ -31,6 +31,7 @@ from sim.engines.job_setup import (
     feedback_of,
     node_states_of,
     outside_of,
+    procs_of,
     restarts_of,
 )
 from sim.kernel import jit
@@ -188,6 +189,7 @@ def _finished(
         restarts=restarts_of(scenario, job_setup.pool_of(state)),
         hold_from_s=np.asarray(course.nodes.from_s),
         submitted_s=course.feedback.submitted_s,
+        procs=procs_of(scenario, job_setup.pool_of(state)),
     )
 
 

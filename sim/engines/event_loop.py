@@ -33,6 +33,7 @@ from sim.kernel.job_queue import (
     prepare_decision,
     wake_at_overrun,
 )
+from sim.kernel.moldable import start_on_fewer, stretch_of
 from sim.kernel.node_power import NodeStates, free_nodes, hold_nodes, no_node_states
 from sim.kernel.nodes import Nodes, empty_nodes, hold_whole, idle_procs, release_machines, start_on
 from sim.kernel.policy_context import ExternalEvents, no_external_events
@@ -59,7 +60,7 @@ class EventState(NamedTuple):
         start_s, end_s: float64 [n], result; NaN until known.
         ends_s, ending: float64 and int64 [n], heap of future completions, and their jobs.
         touched: int64 [m], 1 for a partition with an event at this instant.
-        outside: user limits and window events.
+        outside: user limits, window events and smaller sizes of jobs.
         nodes: idle times of nodes that are switched off.
         feedback: jobs that are submitted after the end of another one.
         cursor: int64 [3], see `NEXT`, `N_RUNNING` and `TURNING`.
@@ -127,7 +128,7 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
     outside, standings = course.outside, pool.terms.standings
     has_turns, has_doors = len(outside.turns_s) > 0, len(outside.doors) > 0
     has_nodes, feedback = len(course.nodes.partitions) > 0, course.feedback
-    has_feedback = len(feedback.first) > 0
+    has_feedback, is_moldable = len(feedback.first) > 0, len(outside.sizes) > 0
     delay_s = 0.0
     is_over = False
     while n_instants > 0:
@@ -179,7 +180,10 @@ def run(  # noqa: PLR0912, PLR0915 - what few scenarios use is asked for here, n
             if touched[k] == 1 and may_start(pool, k):
                 if pool.partitions[k].preempts == 1:
                     n_running = _clear(pool, k, course, now_s, score_now, n_running)
-                prepare_decision(pool, k, now_s, score_now)
+                if is_moldable:
+                    n_running = _mold(pool, k, course, now_s, score_now, n_running)
+                else:
+                    prepare_decision(pool, k, now_s, score_now)
                 for i in range(decide(decision_state, k, now_s)):
                     job = pool.started[i]
                     if has_nodes:
@@ -225,6 +229,38 @@ def _clear(
     return n_running
 
 
+@noinline
+@kernel
+def _mold(
+    pool: Pool, k: int, course: EventState, now_s: float, score_now: Any, n_running: int
+) -> int:
+    """Start the first in the queue, on fewer processors if better, and return the running jobs."""
+    standings = pool.terms.standings
+    for i in range(start_moldable(pool, course.outside, score_now, k, now_s)):
+        job = pool.started[i]
+        length_s = course.runtime_s[job] * stretch_of(pool, course.outside, job)
+        course.start_s[job], course.end_s[job] = now_s, now_s + length_s
+        push(course.ends_s, course.ending, n_running, now_s + length_s, job)
+        n_running += 1
+        if len(standings) > 0:
+            standings[job].since_s = now_s
+    return n_running
+
+
+@kernel
+def start_moldable(
+    pool: Pool, outside: ExternalEvents, score_now: Any, k: int, now_s: float
+) -> int:
+    """Start moldable jobs of partition k in queue order, and return the number of started jobs.
+
+    They are listed in ``pool.started``. `serve_prepared` makes the decision on the other jobs.
+    """
+    if not may_start(pool, k):
+        return 0
+    prepare_decision(pool, k, now_s, score_now)
+    return start_on_fewer(pool, outside, k, now_s)
+
+
 @kernel
 def make_way(pool: Pool, score_now: Any, k: int, now_s: float) -> int:
     """Preempt for the first in the queue of partition k, and return the number of killed jobs.
@@ -248,6 +284,12 @@ def serve(
     if not may_start(pool, k):
         return 0
     prepare_decision(pool, k, now_s, score_now)
+    return serve_prepared(decision_state, pool, decide, k, now_s)
+
+
+@kernel
+def serve_prepared(decision_state: Any, pool: Pool, decide: Any, k: int, now_s: float) -> int:
+    """Make the scheduling decision of partition k, whose estimates and ranks are those of now."""
     n_started: int = decide(decision_state, k, now_s)
     if pool.partitions[k].decides_late == 1:
         wake_at_overrun(pool, k)
@@ -444,6 +486,8 @@ def compiled_transitions(allocation: Allocation = "processors") -> CompiledTrans
         on(admit_held_jobs, (1, 2), 0),
         on(turn, (1,), 0, 0.0),
         on(make_way, (1, 4), 0, 0.0),
+        on(start_moldable, (1, 2, 4), 0, 0.0),
+        on(serve_prepared, (5, 1, 3), 0, 0.0),
     )
     return CompiledTransitions(layout, functions)
 

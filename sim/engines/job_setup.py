@@ -15,6 +15,7 @@ from sim.kernel.policy_context import (
     PLANNED,
     ExternalEvents,
     HeldJobSlot,
+    JobSize,
     JobStanding,
     PolicyContext,
     PoolTerms,
@@ -121,7 +122,7 @@ def terms_of(scenario: Scenario, admission: Admission, rank: NDArray[np.int64]) 
 
 
 def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
-    """Return the user job limits and the begins and ends of capacity windows of a scenario."""
+    """Return the user limits, begins and ends of windows, and sizes of jobs of a scenario."""
     outside, parts = no_external_events(), scenario.cluster.partitions
     if _has_limits(scenario):
         rank = ranks_of(scenario, admission, facts_of(scenario, admission))
@@ -141,6 +142,13 @@ def outside_of(scenario: Scenario, admission: Admission) -> ExternalEvents:
         order = np.lexsort((kind, times_s))
         turns = np.concatenate([~n, n])[order]
         outside = outside._replace(turns_s=times_s[order], turns=turns)  # type: ignore[arg-type]
+    if scenario.moldable is not None:
+        procs = admission.procs[:, None]
+        smaller = scenario.moldable.smaller_procs(admission.procs)
+        sizes = rows(JobSize, smaller.size)
+        sizes["procs"] = smaller.ravel()
+        sizes["stretch"] = scenario.moldable.stretch(procs, smaller).ravel()
+        outside = outside._replace(sizes=sizes)  # type: ignore[arg-type]
     return outside
 
 
@@ -219,6 +227,13 @@ def restarts_of(scenario: Scenario, pool: Pool) -> Restarts | None:
     )
 
 
+def procs_of(scenario: Scenario, pool: Pool) -> NDArray[np.int64] | None:
+    """Return the processors on which each job ran, or None if jobs are rigid."""
+    if scenario.moldable is None:
+        return None
+    return np.array(field(pool.jobs, "procs"), dtype=np.int64)
+
+
 def make_pool(scenario: Scenario, admission: Admission) -> Pool:
     """Return the initial pool of queues and processors of a scenario, as arrays."""
     order, rule = order_named(scenario.order), backfill_named(scenario.backfill)
@@ -241,7 +256,7 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
             factor=factors(order, facts),
             options=options.backfill,
             order_options=options.order,
-            is_eager=rule.is_eager(options.values),
+            is_eager=rule.is_eager(options.values) or scenario.moldable is not None,
             corrects=admission.may_overrun and not is_clairvoyant,
             decides_late=scenario.overrun == "extend"
             and admission.may_overrun
@@ -337,6 +352,7 @@ def job_result(
     restarts: Restarts | None = None,
     hold_from_s: NDArray[np.float64] | None = None,
     submitted_s: Sequence[float] | NDArray[np.float64] = (),
+    procs: NDArray[np.int64] | None = None,
 ) -> SimulationResult:
     """Return the result of a simulation with read-only columns."""
     state = np.full(len(admission.partition), JobState.COMPLETED, dtype=np.int8)
@@ -359,6 +375,12 @@ def job_result(
             f"{found.n_followers:,} of {scenario.workload.n_jobs:,} jobs are submitted after the "
             "end of another one"
         )
+    if procs is not None:
+        n_fewer = int((procs < admission.procs).sum())
+        notes.append(
+            f"{n_fewer:,} of {scenario.workload.n_jobs:,} jobs ran on fewer processors than they "
+            "requested"
+        )
     n_unknown = n_unknown_demands(scenario) if placement is not None else 0
     if n_unknown:
         notes.append(
@@ -378,4 +400,5 @@ def job_result(
         restarts=restarts,
         holds=holds,
         submit_s=submit_s,
+        procs=procs,
     )

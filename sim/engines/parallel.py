@@ -32,6 +32,7 @@ _COLUMNS = {"start_s": "float64", "end_s": "float64", "partition": "int64", "sta
 _PLACEMENT = ("placement_first", "placement_machine")
 _RESTARTS = ("n_restarts", "lost_s")
 _HOLDS = ("hold_from_s", "hold_until_s")
+_BESIDE = ("submit_s", "procs")
 _INSTANCES = tuple(f"instance_{instance_field.name}" for instance_field in fields(Instances))
 _DAMAGES = (
     OSError, ValueError, TypeError, KeyError, EOFError, MemoryError, RuntimeError,
@@ -133,6 +134,7 @@ class ResultCache:
                 parts = [stored[name] for name in _PLACEMENT if name in stored]
                 times = [stored[name] for name in _RESTARTS if name in stored]
                 holds = [stored[name] for name in _HOLDS if name in stored]
+                beside = {name: stored[name] for name in _BESIDE if name in stored}
                 those = [stored[name] for name in _INSTANCES if name in stored]
                 engine = str(stored["engine"])
             _check_columns(columns)
@@ -147,6 +149,7 @@ class ResultCache:
             restarts=Restarts(*times) if times else None,
             holds=Holds(*holds) if holds else None,
             instances=Instances(*those) if those else None,
+            **beside,
         ), False
 
     def _write(self, result: SimulationResult) -> None:

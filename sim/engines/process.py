@@ -29,6 +29,8 @@ from sim.engines.event_loop import (
     make_way,
     place_waiting,
     serve,
+    serve_prepared,
+    start_moldable,
     state_layout,
 )
 from sim.engines.fleet_setup import instances_result, make_fleet
@@ -38,6 +40,7 @@ from sim.engines.job_setup import (
     node_states_of,
     outside_of,
     preempts,
+    procs_of,
     restarts_of,
 )
 from sim.kernel.feedback import submission_s
@@ -98,6 +101,8 @@ class SchedulerKernel(NamedTuple):
         turn: begin or end a window: (event, now_s) to the number of killed jobs.
         make_way: preempt: (partition, now_s) to the number of killed jobs.
         serve: decide: (partition, now_s) to the number of started jobs.
+        start_moldable: start jobs on fewer processors: (partition, now_s) to their number.
+            Then `serve_prepared` serves the others.
     """
 
     state: Pool | Nodes
@@ -110,6 +115,8 @@ class SchedulerKernel(NamedTuple):
     let_in: Callable[[int], None]
     turn: Callable[[int, float], int]
     make_way: Callable[[int, float], int]
+    start_moldable: Callable[[int, float], int]
+    serve_prepared: Callable[[int, float], int]
 
 
 def scheduler_kernel(
@@ -166,6 +173,8 @@ def _interpreted(
         let_in=partial(admit_held_jobs, pool, outside),
         turn=partial(turn, pool),
         make_way=partial(make_way, pool, score_now),
+        start_moldable=partial(start_moldable, pool, outside, score_now),
+        serve_prepared=partial(serve_prepared, state, pool, decide),
     )
 
 
@@ -193,6 +202,8 @@ class JobScheduler:
         self.text = text
         self.state = text.state
         self.pool = job_setup.pool_of(self.state)
+        self.moldable = scenario.moldable
+        self.requested_procs = admission.procs
         self.place: list[int] = admission.place.tolist()
         self.runtime_s: list[float] = admission.runtime_s.tolist()
         self.start_s = [float("nan")] * n_jobs
@@ -279,14 +290,19 @@ class JobScheduler:
             self.witness.before(self.pool, k, now_s)
         if self.preempts[k]:
             self._call_off(self.text.make_way(k, now_s))
-        n_started = self.text.serve(k, now_s)
+        started: list[int] = []
+        if self.moldable is None:
+            n_started = self.text.serve(k, now_s)
+        else:
+            started += first_of(self.pool.started, self.text.start_moldable(k, now_s))
+            n_started = self.text.serve_prepared(k, now_s)
         if self.has_alarms:
             self._set_alarm(k)
-        started = first_of(self.pool.started, n_started) if n_started else []
+        started += first_of(self.pool.started, n_started) if n_started else []
         if self.witness is not None:
             self.witness.after(self.pool, k, now_s, started)
         for job in started:
-            delay_s, runtime_s = 0.0, self.runtime_s[job]
+            delay_s, runtime_s = 0.0, self._length_s(job)
             if self.has_nodes:
                 delay_s = hold_nodes(self.nodes, k, job, runtime_s, now_s)
             end_s = now_s + (delay_s + runtime_s)
@@ -296,6 +312,14 @@ class JobScheduler:
             if self.has_standings:
                 set_value(self.pool.terms.standings, job, "since_s", now_s)
                 self._endings[job] = ending
+
+    def _length_s(self, job: int) -> float:
+        """Return the run time of a started job on its processors."""
+        if self.moldable is None:
+            return self.runtime_s[job]
+        procs = np.int64(value(self.pool.jobs, job, "procs"))
+        stretch = self.moldable.stretch(self.requested_procs[job], procs)
+        return self.runtime_s[job] * float(stretch)
 
     def _turns(self, turning: Event) -> None:
         """Record that a window begins or ends; it is applied after all other events."""
@@ -463,6 +487,7 @@ def run(
         restarts=restarts_of(scenario, scheduler.pool),
         hold_from_s=np.array(scheduler.nodes.from_s, dtype=np.float64),
         submitted_s=scheduler.feedback.submitted_s,
+        procs=procs_of(scenario, scheduler.pool),
     )
 
 

@@ -1,3 +1,4 @@
+from .downey import Moldability as Moldability
 from .downey import MoldableJobs as MoldableJobs
 from .downey import moldable_jobs as moldable_jobs
 from .downey import speedup as speedup

@@ -1,12 +1,12 @@
 """Downey's model of moldable jobs: work, average parallelism, and the resulting speedup.
 
-Downey, "A parallel workload model and its implications for processor allocation", HPDC 1997, and
-"A model for speedup of parallel programs", report UCB/CSD-97-933, 1997. As there, a job has a
-cumulative run time L (work on one processor) and an average parallelism A, both log-uniform, and a
-variance of parallelism sigma, here `cv2`, uniform from 0 to 2. Arrivals are exponential, with a
-rate per weekday. The published bounds are of two machines of 1997; those of `published_model` are
-ours, for 128 processors. A rule of `RULES` chooses processors, because jobs of a workload are
-rigid; `moldable_jobs` returns the jobs before that choice.
+Downey, "A parallel workload model and its implications for processor allocation", HPDC 1997. As
+there, a job has a cumulative run time L (work on one processor) and an average parallelism A, both
+log-uniform, and a variance of parallelism sigma, here `cv2`, uniform from 0 to 2; the speedup is
+that of `sim.model.moldable`. Arrivals are exponential, with a rate per weekday. The published
+bounds are of two machines of 1997; those of `published_model` are ours, for 128 processors. A rule
+of `RULES` chooses processors, because jobs of a workload are rigid; `moldable_jobs` returns the
+jobs before that choice.
 """
 
 from collections.abc import Mapping
@@ -29,6 +29,8 @@ from sim.generators.generator import (
 )
 from sim.metrics.wall_clock import DAY_S, MONDAY_S, WEEK_S, WallClock
 from sim.model.errors import WorkloadError
+from sim.model.moldable import Moldability as Moldability  # noqa: PLC0414 - public here
+from sim.model.moldable import speedup as speedup  # noqa: PLC0414
 from sim.model.workload import Workload
 from sim.policies.policy import PolicyOption
 
@@ -42,26 +44,6 @@ with the largest speedup; or a log-uniform number from 1 to that."""
 ENDS = ("work_low_s", "work_high_s", "parallelism_low", "parallelism_high", "cv2_low", "cv2_high")
 LEAST_JOBS = 20
 MOST_PROCS = 1e7
-
-
-def speedup(n: ArrayLike, parallelism: ArrayLike, cv2: ArrayLike) -> Floats:
-    """Return the speedup on n processors by Downey's model (1997), with broadcasting.
-
-    Args:
-        n: processors, from 1.
-        parallelism: average parallelism A, from 1; the speedup never exceeds it.
-        cv2: variance of parallelism (sigma), from 0. Up to 1 the parallelism is A most of the
-            time; above, it has a tail.
-    """
-    n, a, c = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (n, parallelism, cv2)))
-    below = a * n / (a + c / 2 * (n - 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        beyond = a * n / (c * (a - 0.5) + n * (1 - c / 2))
-    low = np.where(n <= a, below, np.where(n <= 2 * a - 1, beyond, a))
-    tail = n * a * (c + 1) / (c * (n + a - 1) + a)
-    high = np.where(n <= a + a * c - c, tail, a)
-    values: Floats = np.where(c <= 1, low, high)
-    return values
 
 
 def fewest_fastest(parallelism: Floats, cv2: Floats) -> Floats:

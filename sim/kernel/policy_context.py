@@ -73,6 +73,19 @@ class HeldJobSlot:
     is_held: int
 
 
+class JobSize:
+    """Fewer processors on which a job may start, and by how much its times grow there.
+
+    Attributes:
+        procs: processors.
+        stretch: run time there as a multiple of that on the requested processors.
+    """
+
+    __slots__ = ("procs", "stretch")
+    procs: int
+    stretch: float
+
+
 class WindowState:
     """Kind and state (ahead, open or over) of a `CapacityWindow` in a simulation."""
 
@@ -93,13 +106,14 @@ class PoolTerms(NamedTuple):
 
 
 class ExternalEvents(NamedTuple):
-    """Events besides arrivals and ends: user limits, and window begins and ends.
+    """Events besides arrivals and ends: user limits, window begins and ends, sizes of jobs.
 
     Attributes:
         doors, seats: rows of `UserLimit` and of `HeldJobSlot`.
         rung: int64 [m], first changed limit of each partition; -1 is none.
         turns_s, turns: float64 and int64, times at which windows begin and end, in rising order,
             and the window that begins then; ``~window`` if it ends.
+        sizes: rows of `JobSize`, equally many for each job, widest first; none if jobs are rigid.
     """
 
     doors: Sequence[UserLimit]
@@ -107,6 +121,7 @@ class ExternalEvents(NamedTuple):
     rung: list[int]
     turns_s: list[float]
     turns: list[int]
+    sizes: Sequence[JobSize]
 
 
 def no_terms() -> PoolTerms:
@@ -120,6 +135,7 @@ def no_external_events() -> ExternalEvents:
         rows(UserLimit, 0), rows(HeldJobSlot, 0),  # type: ignore[arg-type]
         np.zeros(0, dtype=np.int64),  # type: ignore[arg-type]
         np.zeros(0), np.zeros(0, dtype=np.int64),  # type: ignore[arg-type]
+        rows(JobSize, 0),  # type: ignore[arg-type]
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.metrics.wall_clock import WallClock
-from sim.model.admission import NOWHERE, admit
+from sim.model.admission import NOWHERE, admit_as_ran
 from sim.model.errors import ScenarioError
 from sim.model.power import DAY_S, NodePower, PowerCap
 from sim.model.result import Holds, SimulationResult
@@ -113,7 +113,7 @@ def node_use(scenario: Scenario, result: SimulationResult) -> NodeUse:
     Raises:
         ScenarioError: the scenario has no power of nodes.
     """
-    power, admission = _power_of(scenario), admit(scenario)
+    power, admission = _power_of(scenario), admit_as_ran(scenario, result)
     n_nodes = scenario.cluster.total_procs // power.node_procs
     ran = admission.partition != NOWHERE
     if not ran.any():

@@ -2,7 +2,8 @@
 
 Notation: a job is submitted at s, starts at b, runs for p seconds on n processors and ends at b +
 p; the machine has N processors. Run times and processors are the simulated ones, after killing and
-clipping; rejected jobs are in no distribution.
+clipping; rejected jobs are in no distribution. If jobs are moldable, slowdowns are divided by the
+run time on the requested processors, so that a job does not gain by running longer.
 
 ========================  ==================================================================
 wait                      w = b - s
@@ -47,7 +48,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.model.admission import NOWHERE, Admission, Pace, admit, capacity_of, tasks_of
+from sim.model.admission import (
+    NOWHERE,
+    Admission,
+    Pace,
+    admit,
+    admit_as_ran,
+    capacity_of,
+    tasks_of,
+)
 from sim.model.cluster import UNLIMITED
 from sim.model.errors import ScenarioError
 from sim.model.result import JobState, SimulationResult
@@ -199,7 +208,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
 
     This takes a fraction of the time, for sweeps of thousands of schedules.
     """
-    admission = admit(scenario)
+    admission = admit_as_ran(scenario, result)
     ran = admission.partition != NOWHERE
     makespan_s = _makespan_s(scenario, result, ran)
     n_restarts, lost_proc_s = _restarts(admission, result)
@@ -231,7 +240,7 @@ def measures(scenario: Scenario, result: SimulationResult) -> dict[str, float]:
 
 def summarise(scenario: Scenario, result: SimulationResult) -> ScheduleMetrics:
     """Compute the metrics of a simulated schedule of jobs."""
-    admission = admit(scenario)
+    admission = admit_as_ran(scenario, result)
     ran = admission.partition != NOWHERE
     overall = _group(scenario, admission, result, ran)
     makespan_s = _makespan_s(scenario, result, ran)
@@ -333,19 +342,22 @@ def _group(
     scenario: Scenario, admission: Admission, result: SimulationResult, rows: NDArray[np.bool_]
 ) -> GroupMetrics:
     start_s, submit_s = result.start_s, result.submissions_s(scenario.workload)
-    runtime_s = admission.runtime_s
+    runtime_s = ideal_s = admission.runtime_s
+    if result.procs is not None:
+        ideal_s = admit(scenario).runtime_s
     if not rows.all():
         start_s, submit_s, runtime_s = start_s[rows], submit_s[rows], runtime_s[rows]
+        ideal_s = ideal_s[rows]
     wait_s = start_s - submit_s
     response_s = wait_s + runtime_s
-    some = runtime_s > 0
-    bounded = np.maximum(1.0, response_s / np.maximum(runtime_s, TAU_S))
+    some = ideal_s > 0
+    bounded = np.maximum(1.0, response_s / np.maximum(ideal_s, TAU_S))
     return GroupMetrics(
         n_jobs=len(wait_s),
         wait=distribution(wait_s),
         response=distribution(response_s),
         slowdown=distribution(
-            response_s / runtime_s if some.all() else response_s[some] / runtime_s[some]
+            response_s / ideal_s if some.all() else response_s[some] / ideal_s[some]
         ),
         bounded_slowdown=distribution(bounded),
     )

@@ -17,7 +17,7 @@ one without throttling; in Joulie's own simulator they are 1. It ends when the u
 done. Without units it computes for its run time at full speed, with c, or with g if it has a GPU.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sim.model.cluster import UNLIMITED, ClusterSpec, MachineSpec, Partition
 from sim.model.columns import read_only_copy
 from sim.model.errors import ScenarioError
+from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
 from sim.model.tasks import DEMANDS, SIGNALS, Tasks, TaskWork
 from sim.model.units import format_duration, format_size
@@ -131,6 +132,25 @@ def admit(scenario: Scenario) -> Admission:
         demand=demand,
         may_overrun=bool((longest_s > estimate_s).any()),
         ran_s=read_only_copy(ran_s),
+    )
+
+
+def admit_as_ran(scenario: Scenario, result: SimulationResult) -> Admission:
+    """Return the admission of a simulated scenario with the processors on which each job ran.
+
+    Run times, estimates and requests of moldable jobs are those on these processors.
+    """
+    admission = admit(scenario)
+    if scenario.moldable is None or result.procs is None:
+        return admission
+    stretch = scenario.moldable.stretch(admission.procs, result.procs)
+    return replace(
+        admission,
+        procs=result.procs,
+        runtime_s=read_only_copy(admission.runtime_s * stretch),
+        estimate_s=read_only_copy(admission.estimate_s * stretch),
+        requested_s=read_only_copy(admission.requested_s * stretch),
+        ran_s=read_only_copy(admission.ran_s * stretch),
     )
 
 

@@ -128,6 +128,8 @@ class SimulationResult:
         submit_s: float64, when each job was submitted, if some are submitted after the end of
             another one; else None, because all are submitted as logged. The logged time for a
             rejected job.
+        procs: int64, processors on which each job ran, if jobs are moldable; else None, because
+            all ran on those of their admission.
     """
 
     start_s: NDArray[np.float64]
@@ -143,6 +145,7 @@ class SimulationResult:
     instances: Instances | None = None
     holds: Holds | None = None
     submit_s: NDArray[np.float64] | None = None
+    procs: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for column in self.columns().values():
@@ -171,6 +174,8 @@ class SimulationResult:
             columns["hold_until_s"] = self.holds.until_s
         if self.submit_s is not None:
             columns["submit_s"] = self.submit_s
+        if self.procs is not None:
+            columns["procs"] = self.procs
         if self.instances is not None:
             columns |= {
                 f"instance_{instance_field.name}": getattr(self.instances, instance_field.name)

@@ -19,6 +19,7 @@ from sim.model.cluster import (
 )
 from sim.model.dependencies import DependencySource, dependencies_of
 from sim.model.errors import ScenarioError, UnknownNameError
+from sim.model.moldable import Moldability
 from sim.model.power import NodePower
 from sim.model.workload import UNKNOWN, Workload
 
@@ -83,6 +84,8 @@ class Scenario:
             sessions of each user.
         power: watts of the nodes, for the energy of a schedule of counted processors; if idle nodes
             are switched off, they boot before a job starts. None is unknown.
+        moldable: how far a job that is first in the queue may start on fewer processors than it
+            requests (`sim.model.moldable`), with counted processors. None is not at all.
     """
 
     workload: Workload
@@ -104,6 +107,7 @@ class Scenario:
     power: NodePower | None = None
     dependencies: DependencySource = "ignore"
     accounts: AccountTree | None = None
+    moldable: Moldability | None = None
 
     def __post_init__(self) -> None:
         if self.overrun not in get_args(Overrun):
@@ -138,6 +142,7 @@ class Scenario:
         if self.power is not None:
             self._check_power(self.power)
         self._check_dependencies()
+        self._check_moldable()
         if self.allocation != "processors":
             self._check_machines()
         if self.allocation == "instances":
@@ -202,6 +207,24 @@ class Scenario:
                 "either out."
             )
         dependencies_of(self.workload, self.dependencies)
+
+    def _check_moldable(self) -> None:
+        if self.moldable is None or self.moldable.halvings == 0:
+            object.__setattr__(self, "moldable", None)
+            return
+        refused = {
+            f"allocation '{self.allocation}'": self.allocation != "processors",
+            "capacity windows": bool(self.windows),
+            "a preemptible partition": any(part.preemptible for part in self.cluster.partitions),
+            "nodes that are switched off": self.switches_off,
+            f"cleanup_s {self.cleanup_s:g}": self.cleanup_s > 0,
+        }
+        for feature, is_there in refused.items():
+            if is_there:
+                raise ScenarioError(
+                    f"the scenario has moldable jobs and {feature}; leave either out (moldable "
+                    "jobs need counted processors, all of them all the time)."
+                )
 
     def _check_machines(self) -> None:
         if self.windows:
@@ -273,6 +296,8 @@ class Scenario:
             content["accounts"] = [self.accounts.digest, *names]
         if self.power is not None:
             content["power"] = self.power.values()
+        if self.moldable is not None:
+            content["moldable"] = self.moldable.values()
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -555,6 +555,7 @@ NO_BACKFILL = Backfill(
     decide_by_plan=no_backfill_by_plan,
     decide_instances=serve_in_turn,
     overtakes=False,
+    starts_head=True,
 )
 
 EASY = Backfill(
@@ -571,6 +572,7 @@ EASY = Backfill(
     is_eager=lambda values: values["reserve_anew"] == 0.0,
     reserves_for_head=True,
     decide_by_plan=easy_by_plan,
+    starts_head=True,
 )
 
 
@@ -624,6 +626,7 @@ GREEDY = Backfill(
     greedy,
     decide_by_plan=greedy_by_plan,
     decide_instances=serve_whoever_fits,
+    starts_head=True,
 )
 
 BACKFILLS: tuple[Backfill, ...] = (

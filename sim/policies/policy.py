@@ -216,6 +216,8 @@ class Backfill:
         overtakes: whether a job may start before one that is ahead of it.
         reserves_for_head: whether a job overtakes, with usual options, exactly if it fits and does
             not delay the reservation that the first in the queue has (`sim.kernel.pool.reserve`).
+        starts_head: whether it starts the first in the queue whenever that fits, without a plan,
+            and examines all others again if `PartitionState.look_from` is moved to the head.
     """
 
     name: str
@@ -234,3 +236,4 @@ class Backfill:
     counts_holders: bool = False
     overtakes: bool = True
     reserves_for_head: bool = False
+    starts_head: bool = False

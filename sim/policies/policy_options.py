@@ -84,6 +84,11 @@ def options_of(scenario: Scenario) -> OptionValues:
                     "it out, or choose allocation='processors'."
                 )
     _check_capacity(scenario, rule, values)
+    if scenario.moldable is not None and not rule.starts_head:
+        raise ScenarioError(
+            f"backfill '{rule.name}' plans starts or does not always start the first in the queue, "
+            "so it cannot start moldable jobs; choose 'none', 'greedy' or 'easy', or rigid jobs."
+        )
     return OptionValues(
         order=np.array(list(_of(order.options, values)), dtype=np.float64),
         backfill=np.array(list(_of(rule.options, values)), dtype=np.float64),

@@ -18,7 +18,7 @@ from assistant.applications.scheduling import (
 from assistant.applications.scheduling_parameters import fill_gaps, time_levels, width_levels
 from assistant.core.errors import ApplicationError
 from sim import NodePower, SimError, Workload, load_workload
-from sim.generators import default_workload
+from sim.generators import Moldability, default_workload
 
 
 def workload(procs: list[int], runtime_s: list[float], **more: object) -> Workload:
@@ -139,6 +139,32 @@ def test_power_opens_switching_off_and_a_cap_and_measures_energy() -> None:
     assert set(on) <= {*application.measures}
 
 
+HALVED = {"moldable_halvings": (0, 1, 2)}
+
+
+def test_halvings_are_a_parameter_and_policies_that_have_none_are_left_out() -> None:
+    """6 of 8 processors are busy until 100; the second job ends at 160, or on 2 of 4 at 101."""
+    jobs = Workload.from_arrays(
+        submit_s=[0.0, 1.0], runtime_s=[100.0, 50.0], requested_s=[100.0, 60.0], procs=[6, 4],
+        max_procs=8,
+    )  # fmt: skip
+    linear = Moldability(0, variance=0.0)
+    application = Scheduling(jobs, preset="policies", levels=HALVED, moldable=linear)
+    assert application.baseline["moldable_halvings"] == 0
+    assert set(application.space.parameter("backfill").levels) == {"easy", "none", "greedy"}
+    facts = {(fact.label, fact.text) for fact in application.facts}
+    assert any(label == "Left out" and "moldable jobs" in text for label, text in facts)
+    assert any("up to 2 times" in text and "variance 0" in text for _, text in facts)
+    rigid = application.evaluate(application.baseline, 0)
+    assert rigid["mean_wait_s"] == 99 / 2
+    halved = {**application.baseline, "moldable_halvings": 1}
+    assert application.evaluate(halved, 0)["mean_wait_s"] == 0.0
+    assert application.scenario(halved).moldable == replace(linear, halvings=1)
+    assert application.scenario(application.baseline).moldable is None
+    usual = Scheduling(jobs, split=False, levels=HALVED)
+    assert usual.scenario({"moldable_halvings": 2}).moldable == Moldability(2)
+
+
 @pytest.mark.parametrize(
     ("more", "error", "words"),
     [
@@ -150,6 +176,17 @@ def test_power_opens_switching_off_and_a_cap_and_measures_energy() -> None:
         ({"levels": {"backfill": ("easy", "esay")}}, SimError, "did you mean 'easy'"),
         ({"levels": {"power_off_after_s": (0, 60)}}, ApplicationError, "needs the power of a node"),
         ({"levels": {"power_cap_w": (0, 9)}}, ApplicationError, "needs the power of a node"),
+        ({"levels": {"moldable_halvings": (0, 21)}}, ApplicationError, "from 0 to 20"),
+        (
+            {"levels": {**HALVED, "backfill": ("easy", "depth")}, "split": False},
+            SimError,
+            "'depth' plans starts",
+        ),
+        (
+            {"levels": HALVED, "power": ClusterPower(NodePower(2.0, 1.0, off_after_s=9.0))},
+            SimError,
+            "moldable jobs and nodes that are switched off",
+        ),
         ({"levels": {"power_cap_w": (0, -1)}}, ApplicationError, "power_cap_w has the level -1"),
         ({"power": ClusterPower(NodePower(2.0, 1.0, node_procs=3))}, SimError, "whole number of"),
         ({"power": ClusterPower(NodePower(2.0, 1.0), 7.0)}, SimError, "below the 8 W"),

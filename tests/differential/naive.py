@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sim import Scenario
+from sim.model.moldable import Moldability
 from tests.differential import naive_priority
 
 PROLONGED_BY = [60, 300, 900, 1800, 3600, 7200, 5 * 3600, 10 * 3600, 20 * 3600, 50 * 3600]
@@ -203,6 +204,43 @@ def serve_easy(site: Site, now: float) -> None:
             return
 
 
+def downey(n: int, parallelism: float, sigma: float) -> float:
+    """The speedup on n processors, as in the report of 1997."""
+    if sigma <= 1:
+        if n <= parallelism:
+            return n * parallelism / (parallelism + sigma * (n - 1) / 2)
+        if n <= 2 * parallelism - 1:
+            bottom = sigma * (parallelism - 0.5) + n * (1 - sigma / 2)
+            return n * parallelism / bottom
+        return parallelism
+    if n <= parallelism + parallelism * sigma - sigma:
+        return n * parallelism * (sigma + 1) / (sigma * (n + parallelism - 1) + parallelism)
+    return parallelism
+
+
+def begin_on_fewer(site: Site, now: float, moldable: Moldability) -> None:
+    """Begin with the first in the queue, on fewer processors where it ends earlier."""
+    while site.queue:
+        head = site.queue[0]
+        if not site.fits(head):
+            average = max(1.0, moldable.parallelism * head.procs)
+            waiting_ends = reservation(head, site.total, site.running)[0] + head.estimate
+            choices = []
+            for halvings in range(1, moldable.halvings + 1):
+                fewer = math.ceil(head.procs / 2**halvings)
+                times = downey(head.procs, average, moldable.variance) / downey(
+                    fewer, average, moldable.variance
+                )
+                if fewer <= free_procs(site.total, site.running):
+                    choices.append((now + head.estimate * times, fewer, times))
+            if not choices or min(choices)[0] >= waiting_ends:
+                return
+            _, head.procs, times = min(choices)
+            head.estimate *= times
+            head.runtime *= times
+        site.begin(head, now)
+
+
 def is_room(total: int, stays: list[Stay], procs: int, start: float, end: float) -> bool:
     """Whether so many processors are free all the time from start to end, beside some stays."""
     moments = [start, *(a for a, _, _ in stays if start < a < end)]
@@ -372,6 +410,8 @@ def simulated(scenario: Scenario) -> list[Job]:
             else:
                 score = (lambda j: 0.0) if scenario.order == "fcfs" else rate
                 site.queue.sort(key=lambda j: (score(j), j.turn, j.row))
+            if scenario.moldable is not None:
+                begin_on_fewer(site, now, scenario.moldable)
             RULES[scenario.backfill](site, now)
             site.alarm = expiry(scenario, site.queue, site.running)
     assert all(job.start is not None for job in jobs)

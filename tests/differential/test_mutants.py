@@ -180,6 +180,79 @@ USER_MUTANTS = {
     ),
 }
 
+MOLDABLE_MUTANTS = {
+    "a job starts on fewer processors though it ends no earlier": (
+        "kernel/moldable.py",
+        "end_s < first_end_s or (best",
+        "end_s <= first_end_s or (best",
+    ),
+    "of equal ends the most processors are taken": (
+        "kernel/moldable.py",
+        "or (best >= 0 and end_s == first_end_s)",
+        "or False",
+    ),
+    "the estimate does not grow": (
+        "kernel/moldable.py",
+        "job_row.estimate_s *= outside.sizes[best].stretch",
+        "job_row.estimate_s *= 1.0",
+    ),
+    "waiting is taken to end when the processors are free": (
+        "kernel/moldable.py",
+        "first_end_s = here.shadow_s + job_row.estimate_s",
+        "first_end_s = here.shadow_s",
+    ),
+    "the kept reservation of the first is lost": (
+        "kernel/moldable.py",
+        "here.shadow_s, here.extra = shadow_s, extra",
+        "here.extra = extra",
+    ),
+    "jobs are moldable only when one fits": (
+        "engines/job_setup.py",
+        "rule.is_eager(options.values) or scenario.moldable is not None",
+        "rule.is_eager(options.values)",
+    ),
+    "a run does not grow": (
+        "engines/event_loop.py",
+        "course.runtime_s[job] * stretch_of(pool, course.outside, job)",
+        "course.runtime_s[job]",
+    ),
+    "SimPy prepares a decision twice": (
+        "engines/process.py",
+        "n_started = self.text.serve_prepared(k, now_s)",
+        "n_started = self.text.serve(k, now_s)",
+    ),
+    "halves are rounded down": (
+        "model/moldable.py",
+        "procs = (procs + 1) // 2",
+        "procs = np.maximum(procs // 2, 1)",
+    ),
+    "a low variance has no second part": (
+        "model/moldable.py",
+        "low = np.where(n <= a, below, np.where(n <= 2 * a - 1, beyond, a))",
+        "low = np.where(n <= a, below, a)",
+    ),
+    "a high variance has no end": (
+        "model/moldable.py",
+        "high = np.where(n <= a + a * c - c, tail, a)",
+        "high = tail",
+    ),
+}
+
+TRY_MOLDABLE = """
+import os
+from sim import simulate
+from tests.differential import naive
+from tests.draw.moldable import moldable_scenario
+
+for seed in range(600):
+    scenario = moldable_scenario(seed)
+    expected = [(job.start, job.end, job.procs) for job in naive.simulated(scenario)]
+    for engine in ("interpreted", "process"):
+        found = simulate(scenario, engine=engine)
+        if list(zip(found.start_s, found.end_s, found.procs)) != expected:
+            os._exit(3)
+"""
+
 TRY = """
 import os
 from hypothesis import HealthCheck, given, seed, settings, strategies as st
@@ -299,6 +372,13 @@ def test_the_unbroken_text_passes(tmp_path: Path, repository: Path) -> None:
     assert outcome(folder, repository) == 0
     assert outcome(folder, repository, TRY_NODES) == 0
     assert outcome(folder, repository, TRY_USERS) == 0
+    assert outcome(folder, repository, TRY_MOLDABLE) == 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", MOLDABLE_MUTANTS)
+def test_the_mutant_of_moldable_jobs_is_seen(name: str, tmp_path: Path, repository: Path) -> None:
+    assert outcome(mutated(tmp_path, *MOLDABLE_MUTANTS[name]), repository, TRY_MOLDABLE) == 3
 
 
 @pytest.mark.soak

@@ -248,6 +248,32 @@ def test_simulate_measures_energy(cli: Cli, log: Path) -> None:
     assert (code, "cap_from without a limit has no effect; add cap_w" in err) == (2, True)
 
 
+def test_simulate_moldable_jobs(cli: Cli, log: Path, tmp_path: Path) -> None:
+    """6 of 8 processors until 100: job 2 starts on 2 of 4 and ends at 101, earlier than at 160."""
+    rows = ((1, 0, 100, 6, 100), (2, 1, 50, 4, 60))
+    log.write_text(
+        "".join(
+            f"{n} {s} -1 {r} {p} -1 -1 {p} {e} -1 1 1 1 -1 1 -1 -1 -1\n" for n, s, r, p, e in rows
+        )
+    )
+    command = ("simulate", str(log), "--procs", "8")
+    told = ("--moldable", "halvings=2", "--moldable", "variance=0")
+    code, _, err = cli(*command, *told, "--per-job", "jobs.csv")
+    assert (code, "1 of 2 jobs ran on fewer processors than they requested" in err) == (0, True)
+    lines = [line.split(",") for line in (tmp_path / "jobs.csv").read_text().splitlines()]
+    assert [lines[0][i] for i in (2, 3, 5)] == ["start_s", "end_s", "procs"]
+    assert [lines[2][i] for i in (2, 3, 5)] == ["1.0", "101.0", "2"]
+    refused = {
+        ("--moldable", "halves=2"): "halves",
+        ("--moldable", "halvings=21"): "halvings",
+        ("--moldable", "variance=0"): "moldable jobs without halvings are rigid; set halvings",
+        (*told, "--backfill", "conservative"): "choose 'none', 'greedy' or 'easy', or rigid jobs",
+    }
+    for options, sentence in refused.items():
+        code, _, err = cli(*command, *options)
+        assert (code, sentence in err) == (2, True), err
+
+
 def test_simulate_with_fair_shares(cli: Cli, tmp_path: Path, log: Path) -> None:
     """Jobs of 8 of 8 processors for 10 s each, of users 1, 2, 1, 1, 2, worked by hand.
 

@@ -28,7 +28,15 @@ from assistant.cli.job_table import (
     write_jobs,
 )
 from assistant.cli.log_comparison import LogComparison, current_configuration, print_transfer
-from assistant.cli.options import Power, ReadingRule, by_number, policy_options, power_of
+from assistant.cli.options import (
+    Moldable,
+    Power,
+    ReadingRule,
+    by_number,
+    moldability_of,
+    policy_options,
+    power_of,
+)
 from assistant.core.errors import SettingsError
 from assistant.presentation.text.number_format import number, quantity
 from assistant.simtools.workload_log import reading_line
@@ -267,6 +275,7 @@ def simulate(
     first: First = None,
     reading: ReadingRule = None,
     power: Power = None,
+    moldable: Moldable = None,
     per_job: Annotated[
         Path | None, typer.Option(help="Write one CSV line per job here.", show_default=False)
     ] = None,
@@ -309,7 +318,7 @@ def simulate(
         "--backtest": compare or None, "--against": against, "--power": power or None,
         "--overrun": None if overrun == "raise" else overrun,
         "--dependencies": None if dependencies == "ignore" else dependencies,
-        "--accounts": accounts,
+        "--accounts": accounts, "--moldable": moldable or None,
     }  # fmt: skip
     check_machines(machines, rigid_only, {"--placement": placement, "--throttle": throttle})
     if explain_job is not None:
@@ -360,6 +369,7 @@ def simulate(
         windows=tuple(window_of(text) for text in window or []),
         dependencies=dependencies,  # type: ignore[arg-type]
         accounts=None if accounts is None else _account_tree(accounts, options),
+        moldable=moldability_of(moldable or []),
     )
     nodes = power_of(power or [])
     if nodes is not None:
