@@ -136,9 +136,10 @@ def test_slowdowns_are_by_the_run_time_on_the_requested_processors() -> None:
 
 
 def test_energy_is_that_of_the_processors_on_which_jobs_ran() -> None:
-    one = replace(scenario(FIRST, (1.0, 50.0, 60.0, 4)), power=NodePower(2.0, 1.0))
+    one = scenario(FIRST, (1.0, 55.0, 60.0, 4), moldable=Moldability(1, variance=1.0))
+    one = replace(one, power=NodePower(2.0, 1.0))
     energy = energy_metrics(one, simulate(one, engine="interpreted"))
-    assert energy.energy_kwh == pytest.approx((8 * 101 + 6 * 100 + 2 * 100) / 3.6e6)
+    assert energy.energy_kwh == pytest.approx((8 * 100 + 6 * 100 + 2 * 90) / 3.6e6)
 
 
 def test_no_halvings_are_rigid_jobs() -> None:
