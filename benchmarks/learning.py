@@ -118,7 +118,7 @@ def earlier_sweep(problem: Problem, proposals: Sequence[int]) -> EarlierSweep:
     """Return what a sweep over a problem leaves to learn from."""
     observations, failures = [], []
     for index in proposals:
-        configuration, value = problem.space.configuration(index), float(problem.objective[index])
+        configuration, value = problem.configuration(index), float(problem.objective[index])
         if np.isnan(value):
             failures.append(Failure(configuration, "not in the table"))
         else:

@@ -1,9 +1,10 @@
 """One peer search in a process of its own; this file is all it needs of ours.
 
 ``PYTHON search_child.py NAME`` says `{"version": ...}` or `{"missing": ...}`, then answers one
-line of JSON with one: ``start`` (parameters, seed, budget, options) begins an episode, ``ask``
-proposes, ``tell`` gives a result or a failure. A parameter is an ordinal whole number (the rank of
-its level) or a categorical one. Answers carry the CPU seconds that the peer took.
+line of JSON with one: ``start`` (parameters, seed, budget, options, and the rows where
+only they can be run) begins an episode, ``ask`` proposes, ``tell`` gives a result or a failure. A
+parameter is an ordinal whole number (the rank of its level) or a categorical one. Answers carry the
+CPU seconds that the peer took.
 
 What a peer does with failures, duplicates and its first runs is its own default, except where its
 programming interface leaves it to the caller:
@@ -204,15 +205,19 @@ class Botorch:
 
     Ten first runs at random without repeats. Ordinal parameters are ranks scaled to [0, 1], others
     one-hot. The outcome is standardised, and the acquisition is evaluated at every combination of
-    the full product that was not run, so none is repeated.
+    the full product that was not run, so none is repeated; at the given rows, where only they can
+    be run.
     """
 
-    def __init__(self, parameters: list[Parameter], seed: int) -> None:
+    def __init__(self, parameters: list[Parameter], seed: int, rows: list[list[int]]) -> None:
         self._numpy = np = import_module("numpy")
         self._torch = torch = import_module("torch")
         torch.manual_seed(seed)
         shape = [n for _, n in parameters]
-        ids = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
+        if rows:
+            ids = np.array(rows)
+        else:
+            ids = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
         columns = []
         for i, (kind, n) in enumerate(parameters):
             if kind == "ordinal":
@@ -287,7 +292,12 @@ OPTIONS = {
 
 
 def make(
-    name: str, parameters: list[Parameter], seed: int, budget: int, options: dict[str, str]
+    name: str,
+    parameters: list[Parameter],
+    seed: int,
+    budget: int,
+    options: dict[str, str],
+    rows: list[list[int]],
 ) -> Search:
     """Return a new search of that name."""
     if name == "copperline-sampler":
@@ -299,7 +309,7 @@ def make(
     if name == "smac":
         return Smac(parameters, seed, budget)
     if name == "botorch":
-        return Botorch(parameters, seed)
+        return Botorch(parameters, seed, rows)
     optimizer = "NGOpt" if name == "nevergrad" else "DiscreteOnePlusOne"
     return Nevergrad(optimizer, parameters, seed, budget, **options)
 
@@ -336,7 +346,9 @@ def main() -> None:
             told = asked["start"]
             options = OPTIONS.get(name, {}) | told["options"]
             parameters = [(kind, n) for kind, n in told["parameters"]]
-            search = make(name, parameters, told["seed"], told["budget"], options)
+            search = make(
+                name, parameters, told["seed"], told["budget"], options, told.get("rows", [])
+            )
             answer: dict[str, Any] = {}
         elif search is None:
             raise SystemExit("start comes first")
