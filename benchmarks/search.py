@@ -7,9 +7,9 @@ spaces of known families, ``--drawn`` of many laws, ``--one-hot`` samples of a p
 they are not there yet. The kinds are told apart: the measured tables are the headline.
 
 * A method is a registered strategy or a peer, with options as in ``copper:effects=least_squares``,
-  ``copper:exploitation=0.7`` or ``tpe:failed=fail``. Peers: tpe and gpsampler (Optuna), smac,
-  nevergrad, nevergrad-discrete, botorch; ``--python-of smac=PATH`` names the interpreter that has
-  one.
+  ``copper:exploitation=0.7`` or ``tpe:failed=fail``. Peers: gpsampler and tpe (Optuna), smac,
+  botorch, kernel-tuner-vndx, kernel-tuner-greywolf, nevergrad, nevergrad-discrete;
+  ``--python-of smac=PATH`` names the interpreter that has one.
 * ``--alternatives both`` searches a table with columns of 0 and 1 that exclude each other as it is,
   and with one parameter in place of each set of them ("NAME, merged").
 * All search the full product of levels. Every proposal is a run, a repeated one too; a missing
