@@ -50,6 +50,7 @@ CONSTRUCTIONS = 256
 ORDERS = 4  # Orders of the parameters; constructions are divided among them
 
 RANDOM = 512  # Random free configurations in the pool; all of them, if fewer are free
+ROWS = 6_000  # Random given rows in the pool: hardly one is a construction or a neighbour
 POOL_CENTRES = 8  # Best configurations of the pool whose neighbours are evaluated in each round
 
 ROUNDS = 6
@@ -157,7 +158,15 @@ class _LocalSearch:
                 self._candidates[tuple(row)] = tuple(sizes)
 
     def add_random(self) -> None:
-        """Add up to `RANDOM` configurations: free ones, where all can be listed."""
+        """Add up to `RANDOM` configurations: free ones, where all can be listed.
+
+        Where only given rows are allowed, it adds up to `ROWS` of them.
+        """
+        rows = self._space.rows
+        if rows:
+            places = self._rng.permutation(len(rows))[:ROWS]
+            self._random.update(row for place in places if self._add(row := rows[place]))
+            return
         free = free_ids(Knowledge(self._space), self._taken)
         if free is None:
             columns = [
