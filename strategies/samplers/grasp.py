@@ -74,7 +74,7 @@ class Constructions:
 class Origin:
     """Origin of a configuration that a local search found."""
 
-    start: Literal["construction", "run", "random"]
+    start: Literal["construction", "run", "random", "row"]
     configuration: Configuration  # where the local search started
     candidates: tuple[int, ...] = ()  # lengths of the candidate lists of a construction
 
@@ -219,11 +219,11 @@ class _LocalSearch:
         while (parent := self._parents[start]) is not None:
             start = parent
         sizes = self._candidates.get(start, ())
-        kind: Literal["construction", "run", "random"] = "run"
+        kind: Literal["construction", "run", "random", "row"] = "run"
         if sizes:
             kind = "construction"
         elif start in self._random:
-            kind = "random"
+            kind = "row" if self._space.rows else "random"
         lineage = self._space.lineage
         origin = Origin(kind, Configuration(start, lineage), sizes)
         return SearchResult(Configuration(row, lineage), origin)
@@ -391,6 +391,8 @@ def _origin_text(model: AnovaModel, found: SearchResult, *, with_steps: bool) ->
     origin = found.origin
     if origin.start == "random":
         start = "a random configuration"
+    elif origin.start == "row":
+        start = f"one of the {len(model.space.rows):,} given rows"
     elif origin.start == "run":
         start = "a good run"
     else:
@@ -478,7 +480,7 @@ MOST_ONGOING = 200  # Most current runs (the latest) whose results are imagined
 TIE = 1e-9
 
 KIND_OF: dict[str, SuggestionKind] = {
-    "construction": "construction", "run": "neighbour", "random": "random"
+    "construction": "construction", "run": "neighbour", "random": "random", "row": "improvement"
 }  # fmt: skip
 
 

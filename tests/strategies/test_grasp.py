@@ -416,6 +416,15 @@ def test_every_given_row_is_compared(seed: int) -> None:
     assert found.configuration == best
 
 
+def test_a_reason_says_that_rows_were_compared() -> None:
+    space = sample_of_switches(20, 900)
+    tried = [Configuration(row, space.lineage) for row in space.rows[:400:20]]
+    observations = tuple(Observation(c, float(sum(c.level_ids))) for c in tried)
+    suggestion = Grasp().suggest(1, Knowledge(space, observations), np.random.default_rng(1))[0]
+    assert suggestion.kind == "improvement"
+    assert suggestion.reason.startswith(f"One of the {len(space.rows)} given rows; ")
+
+
 def test_given_rows_that_are_too_many_to_list_are_compared_too() -> None:
     space = sample_of_switches(110, 20_000)
     assert space.allowed_ids is None
