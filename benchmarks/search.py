@@ -104,8 +104,8 @@ levels, and coarser ones with queue order and backfill beside them. LLNL-Atlas i
 little of it waits that a third of all combinations is within 5 %."""
 
 FREE = (
-    "tables", "alternatives", "generated", "drawn", "one_hot", "test_spaces", "fresh",
-    "scheduling", "logs", "methods", "against", "seeds", "jobs",
+    "tables", "alternatives", "generated", "drawn", "one_hot", "columns", "test_spaces",
+    "fresh", "scheduling", "logs", "methods", "against", "seeds", "jobs",
     "stop_at_optimum", "python_of", "taken", "only_known",
 )  # fmt: skip
 """Options that may change between resumed calls: an episode's name says what it is of."""
@@ -392,7 +392,7 @@ def problems_of(options: argparse.Namespace) -> list[Problem]:
     if options.drawn:
         problems += [drawn_space(number) for number in parse_seeds(options.drawn)]
     if options.one_hot:
-        problems += [one_hot(seed) for seed in parse_seeds(options.one_hot)]
+        problems += [one_hot(seed, options.columns) for seed in parse_seeds(options.one_hot)]
     if options.test_spaces:
         drawn = parse_seeds(options.test_spaces)
         problems += [test_space(name, seed) for name in TEST_FUNCTIONS for seed in drawn]
@@ -458,6 +458,7 @@ def add_options(options_parser: argparse.ArgumentParser, seeds: str) -> None:
     add("--generated", action="store_true", help="spaces of known families, too")
     add("--drawn", help="numbers of drawn spaces of many laws, such as 0-299")
     add("--one-hot", help="seeds of samples of builds, a column per feature, such as 0-11")
+    add("--columns", type=int, default=0, help="columns of --one-hot; 20 to 60, drawn, if 0")
     add("--test-spaces", help="published test functions, grids drawn by seed, such as 0-1")
     add("--fresh", type=Path, help="folder of tables to judge a forecast on; made if not there")
     add("--scheduling", type=Path, help="folder of tables of simulated schedules")

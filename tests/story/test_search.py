@@ -26,7 +26,15 @@ from benchmarks.runs_to_goal import (
     ratio_of_medians,
     runs_to,
 )
-from benchmarks.spaces import FAMILIES, LEAST_SIZE, MOST_SIZE, Problem, from_table, generated
+from benchmarks.spaces import (
+    FAMILIES,
+    LEAST_SIZE,
+    MOST_SIZE,
+    Problem,
+    from_table,
+    generated,
+    one_hot,
+)
 from sim.formats import write_swf
 from sim.generators import default_workload
 from strategies import Parameter, ParameterSpace, StrategyError
@@ -175,6 +183,39 @@ def test_generated_spaces_are_what_their_names_say(seed: int) -> None:
     assert len(np.unique(flat.objective)) <= 15
     nominal = [p.kind == "nominal" for p in generated("categorical", seed).space.parameters]
     assert sum(nominal) >= len(nominal) / 2
+
+
+@pytest.mark.parametrize(("seed", "n_columns"), [(0, 0), (1, 0), (2, 125)])
+def test_builds_are_rows_of_switches_with_alternatives(seed: int, n_columns: int) -> None:
+    one = one_hot(seed, n_columns)
+    rows = np.array(one.space.rows)
+    assert rows.shape[1] in ([n_columns] if n_columns else range(20, 61))
+    assert 1_000 < len(rows) == len(set(one.space.rows)) == one.size == len(one.valid)
+    assert (rows[:, :5].sum(axis=1) >= 1).all(), "one of the first set of alternatives"
+    assert one.noise == (0.0, 0.05, 0.2)[seed]
+    assert [search.TRAITS[trait](one) for trait in ("no run fails", "two levels each")] == [
+        True
+    ] * 2
+    assert search.TRAITS["noise by construction"](one) == (seed > 0)
+    again = one_hot(seed, n_columns)
+    np.testing.assert_array_equal(again.objective, one.objective)
+
+
+def test_traits_follow_from_the_results() -> None:
+    space = ParameterSpace((Parameter("a", tuple(range(2_000))), Parameter("b", (0, 1))))
+    rough = Problem("rough", "generated", space, np.arange(4_000.0) ** 2 + 5_000_000)
+    flat = Problem("flat", "generated", space, np.append(NAN, np.arange(3_999.0) // 2))
+    few = Problem("few", "generated", space, np.append(0.0, np.full(3_999, 1.0)))
+    traits = {
+        one.name: {trait for trait, has in search.TRAITS.items() if has(one)}
+        for one in (rough, flat, few)
+    }
+    repeated = "half of the results are repeated"
+    assert traits == {
+        "rough": {"no run fails"},
+        "flat": {"some runs fail"},
+        "few": {"no run fails", "at most 0.1 % within 5 %", repeated},
+    }
 
 
 def test_an_additive_space_has_no_interactions() -> None:
