@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from assistant import AssistantError
 from benchmarks import search
 from benchmarks.episodes import Method, PeerChooser, play
+from benchmarks.learning import Pair, best_first, ratio_over_seeds
 from benchmarks.peers import PeerError, searches
 from benchmarks.peers.search_child import OPTIONS, PACKAGES, Worst
 from benchmarks.runs_to_goal import (
@@ -199,6 +200,20 @@ def test_builds_are_rows_of_switches_with_alternatives(seed: int, n_columns: int
     assert search.TRAITS["noise by construction"](one) == (seed > 0)
     again = one_hot(seed, n_columns)
     np.testing.assert_array_equal(again.objective, one.objective)
+
+
+def test_what_a_source_is_worth_without_a_model() -> None:
+    here = ParameterSpace((Parameter("a", (2, 3, 4)), Parameter("b", ("x", "y"))))
+    there = ParameterSpace((Parameter("b", ("y", "x")), Parameter("a", (1, 2, 3))))
+    source = Problem("there", "measured", there, np.array([5.0, 3.0, NAN, 1.0, 2.0, 3.0]))
+    target = Problem("here", "measured", here, np.array([10.0, 11.0, 12.0, 13.0, 14.0, NAN]))
+    ranked = best_first(source, range(6))
+    assert ranked == [3, 4, 1, 5, 0], "what failed is left out, equals are in their order"
+    moved = Pair(source, target).moved(ranked)  # x 1, x 2, y 2, x 3, y 1
+    np.testing.assert_array_equal(moved, [NAN, 10.0, 11.0, 12.0, NAN])
+    ratio = ratio_over_seeds({0: 10, 1: 20}, {0: 20, 1: 40})
+    assert ratio is not None
+    assert str(ratio) == "0.50 [0.50, 0.50]"
 
 
 def test_traits_follow_from_the_results() -> None:
