@@ -108,7 +108,7 @@ def play(problem: Problem, noise: float, method: Method, seed: int, budget: int)
     residual), the features of its quantiles, and whether the shipped 95 and 80 % intervals, mapped
     back to values, hold its result.
     """
-    chooser = OurChooser(method, problem.space, [seed, 0])
+    chooser = OurChooser(method, problem, [seed, 0])
     draws = np.random.default_rng([seed, 1])
     noise_rng = np.random.default_rng([seed, 2])
     sd = noise * (float(np.median(problem.valid)) - float(problem.valid[0]))
@@ -133,14 +133,14 @@ def play(problem: Problem, noise: float, method: Method, seed: int, budget: int)
             for name, value in row.items():
                 rows[name].append(value)
 
-    while len(tried) < min(budget, problem.space.size):
+    while len(tried) < min(budget, problem.size):
         index = chooser.ask()
         if index is None:
             break
         value = run(index)
         points = [] if value is None else [("chosen", index, value)]
         if len(tried) in CHECKED:
-            others = draws.permutation(problem.space.size)[: 4 * UNTRIED].tolist()
+            others = draws.permutation(problem.size)[: 4 * UNTRIED].tolist()
             untried = [
                 (i, v) for i in others if i not in {*tried, index} and (v := run(i)) is not None
             ]
@@ -153,7 +153,7 @@ def play(problem: Problem, noise: float, method: Method, seed: int, budget: int)
         tried.append(index)
         chooser.tell(index, value)
         if value is not None:
-            observations.append(Observation(problem.space.configuration(index), -value))
+            observations.append(Observation(problem.configuration(index), -value))
     return rows
 
 
@@ -161,7 +161,7 @@ def judge_results(
     model: AnovaModel, results: Sequence[tuple[int, float]], problem: Problem
 ) -> list[dict[str, Any]]:
     """Return the residual, features and both verdicts for each index and response."""
-    ids = model.ids_of([problem.space.configuration(i) for i, _ in results])
+    ids = model.ids_of([problem.configuration(i) for i, _ in results])
     response = np.array([y for _, y in results])
     mean, deviation, described = model.described(ids)
     residual = (targets_of(model.targets, response) - mean) / deviation

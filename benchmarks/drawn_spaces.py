@@ -351,7 +351,7 @@ def drawn_space(number: int) -> Problem:
         valid = values[~np.isnan(values)]
         enough = len(valid) >= LEAST_VALID and len(np.unique(valid)) >= LEAST_DISTINCT
         if enough and valid.min() < np.median(valid):
-            return Problem(f"drawn-{law} {number}", "drawn", space, values)
+            return Problem(f"drawn-{law} {number}", "drawn", space, values, noise=noise)
     raise AssertionError(f"the law {law} gives no space")
 
 

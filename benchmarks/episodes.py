@@ -20,7 +20,6 @@ from strategies import (
     Knowledge,
     Observation,
     OptionError,
-    ParameterSpace,
     make_strategy,
     strategy_names,
 )
@@ -97,7 +96,7 @@ class OurChooser:
     def __init__(
         self,
         method: Method,
-        space: ParameterSpace,
+        problem: Problem,
         seed: int | Sequence[int],
         earlier: tuple[EarlierSweep, ...] = (),
     ) -> None:
@@ -108,7 +107,7 @@ class OurChooser:
             strategy if exploitation is None else ExploitationStrategy(strategy, exploitation)
         )
         self._swept = method.name in SWEPT
-        self._space, self._rng = space, np.random.default_rng(seed)
+        self._problem, self._rng = problem, np.random.default_rng(seed)
         self._earlier = earlier
         self._observations: list[Observation] = []
         self._failures: list[Failure] = []
@@ -120,7 +119,7 @@ class OurChooser:
         before_s = time.process_time()
         if not self._queue:
             knowledge = Knowledge(
-                self._space,
+                self._problem.space,
                 tuple(self._observations),
                 tuple(self._failures),
                 earlier=self._earlier,
@@ -132,12 +131,12 @@ class OurChooser:
                 n = FIRST_RUNS if first else BATCH
             self._queue = [s.configuration for s in strategy.suggest(n, knowledge, self._rng)]
         self.cpu_s += time.process_time() - before_s
-        return self._space.index(self._queue.pop(0)) if self._queue else None
+        return self._problem.index(self._queue.pop(0)) if self._queue else None
 
     def tell(self, index: int, objective: float | None) -> None:
         """See `Chooser.tell`."""
         before_s = time.process_time()
-        configuration = self._space.configuration(index)
+        configuration = self._problem.configuration(index)
         if objective is None:
             self._failures.append(Failure(configuration, "not in the table"))
         else:
@@ -148,14 +147,16 @@ class OurChooser:
 class PeerChooser:
     """A peer. Numbers of three levels or more are ordinal, by rank; all else is categorical.
 
-    A parameter with one level is not told of.
+    A parameter with one level is not told of. Where only given rows can be run, a proposal of
+    another combination runs the nearest row, and the peer takes the result for that of its own.
     """
 
     def __init__(
-        self, method: Method, space: ParameterSpace, seed: int, budget: int, python: str
+        self, method: Method, problem: Problem, seed: int, budget: int, python: str
     ) -> None:
         self._peer = searches.peer(method.name, python)
-        self._space = space
+        self._problem = problem
+        space = problem.space
         self._free = [i for i, p in enumerate(space.parameters) if p.n_levels > 1]
         self._ids_by_rank = [
             sorted(range(p.n_levels), key=p.ranks.__getitem__) for p in space.parameters
@@ -167,7 +168,11 @@ class PeerChooser:
             )
             for p in (space.parameters[i] for i in self._free)
         ]
-        start = {"parameters": parameters, "seed": seed, "budget": budget}
+        start: dict[str, Any] = {"parameters": parameters, "seed": seed, "budget": budget}
+        if space.rows:
+            start["rows"] = [
+                [space.parameters[i].ranks[row[i]] for i in self._free] for row in space.rows
+            ]
         self.cpu_s = 0.0
         self._take({"start": start | {"options": dict(method.options)}})
 
@@ -176,10 +181,10 @@ class PeerChooser:
         levels = self._take({"ask": True})["levels"]
         if levels is None:
             return None
-        ids = [0] * len(self._space.parameters)
+        ids = [0] * len(self._ids_by_rank)
         for i, rank in zip(self._free, levels, strict=True):
             ids[i] = self._ids_by_rank[i][rank]
-        return self._space.index(Configuration(tuple(ids), self._space.lineage))
+        return self._problem.nearest(tuple(ids))
 
     def tell(self, index: int, objective: float | None) -> None:  # noqa: ARG002 - it knows what it asked
         """See `Chooser.tell`."""
@@ -211,10 +216,10 @@ def play(
     """
     chooser: Chooser
     if method.is_peer:
-        chooser = PeerChooser(method, problem.space, seed, budget, python)
+        chooser = PeerChooser(method, problem, seed, budget, python)
         by = searches.peer(method.name, python).version
     else:
-        chooser = OurChooser(method, problem.space, seed, earlier)
+        chooser = OurChooser(method, problem, seed, earlier)
         by = "copperline"
     best = problem.goal(0.0)
     proposals: list[int] = []

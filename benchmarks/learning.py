@@ -12,13 +12,17 @@ machines (CSV; ``PROGRAM_MACHINE.csv``) and learns from each for each other one 
   ``hostile`` from one whose ranking is the reverse.
 * Printed are medians over the seeds of the runs to within 5 % and 1 % of (median - best), and the
   ratio of runs; not reached within the budget counts as one run more. The intervals are of a
-  bootstrap over the pairs.
+  bootstrap over the pairs; those of one pair over its seeds.
+* Beside them is what the source is worth without a model: its runs here, best first ("replay");
+  its whole table, best first, as if all of it had been measured; and the better of replay and
+  ``alone``, as if one knew in advance which.
 
 Every episode is a step that ``--resume`` keeps.
 """
 
 import argparse
 import gzip
+import math
 import os
 import statistics
 import subprocess
@@ -33,6 +37,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assistant import AssistantError
 from benchmarks.episodes import Method, play
@@ -42,8 +47,11 @@ from benchmarks.search import parse_seeds
 from benchmarks.spaces import Problem, from_table
 from strategies import DEFAULT_STRATEGY, Failure, Observation
 from strategies.data.earlier_sweep import EarlierSweep
+from strategies.space.errors import SpaceError
 
 SHOWN = ("5 %", "1 %")
+ALONE, LEARNING = "alone", "learning"
+REPLAY, WHOLE, BETTER = "replay", "replay of the whole table", "better of replay and alone"
 LOGS = {
     "theta_2022": 4360, "theta_2023": 4360, "UniLu-Gaia-2014-1": 2004, "lublin_256": 256,
     "CEA-Curie-2011-2.1-cln": 93_312,
@@ -60,6 +68,18 @@ class Pair:
 
     source: Problem
     target: Problem
+
+    def moved(self, indices: Sequence[int]) -> NDArray[np.float64]:
+        """Return the target's objective of configurations of the source, NaN where it has none."""
+        return np.array([self._moved(index) for index in indices])
+
+    def _moved(self, index: int) -> float:
+        try:
+            values = self.source.space.values(self.source.configuration(index))
+            place = self.target.index(self.target.space.from_values(values))
+        except (SpaceError, KeyError):
+            return math.nan
+        return float(self.target.objective[place])
 
     @property
     def name(self) -> str:
@@ -118,7 +138,7 @@ def earlier_sweep(problem: Problem, proposals: Sequence[int]) -> EarlierSweep:
     """Return what a sweep over a problem leaves to learn from."""
     observations, failures = [], []
     for index in proposals:
-        configuration, value = problem.space.configuration(index), float(problem.objective[index])
+        configuration, value = problem.configuration(index), float(problem.objective[index])
         if np.isnan(value):
             failures.append(Failure(configuration, "not in the table"))
         else:
@@ -164,54 +184,90 @@ class Measurement:
         )
         return [int(index) for index in played["proposals"].split()]
 
+    def limits(self, pair: Pair, seed: int) -> dict[str, NDArray[np.float64]]:
+        """Return the target's results of what looks good by the source's alone, best first.
+
+        A configuration that the target does not have is a failed run.
+        """
+        ways = {
+            REPLAY: self.alone(pair.source, seed + EARLIER_SEED),
+            WHOLE: range(pair.source.size),
+        }
+        return {way: pair.moved(best_first(pair.source, runs)) for way, runs in ways.items()}
+
+
+def best_first(problem: Problem, indices: Sequence[int]) -> list[int]:
+    """Return those of the indices whose runs do not fail, best first, of equals the earlier."""
+    valid = [index for index in indices if not np.isnan(problem.objective[index])]
+    return sorted(valid, key=problem.objective.__getitem__)
+
 
 Runs = dict[str, dict[int, int]]
 """Runs to one goal: by pair, then by seed."""
 
 
+ByWay = dict[str, Runs]
+"""Runs to one goal: alone, learning, and by each of the limits."""
+
+
 def measure(
     pairs: Sequence[Pair], seeds: Sequence[int], budget: int, record: Record
-) -> Mapping[str, tuple[Runs, Runs]]:
-    """Return the runs of learning and of searching alone, by goal."""
+) -> Mapping[str, ByWay]:
+    """Return the runs of searching alone, of learning and of the limits, by goal."""
     measurement = Measurement(record, budget)
-    found: dict[str, tuple[Runs, Runs]] = {goal: ({}, {}) for goal in SHOWN}
+    found: dict[str, ByWay] = {goal: {} for goal in SHOWN}
     for pair in pairs:
         for seed in seeds:
-            learning, alone = measurement.learning(pair, seed), measurement.alone(pair.target, seed)
+            values = {
+                LEARNING: pair.target.objective[measurement.learning(pair, seed)],
+                ALONE: pair.target.objective[measurement.alone(pair.target, seed)],
+            } | measurement.limits(pair, seed)
             sys.stderr.write(f"{pair.name}, seed {seed}\n")
-            for goal, runs in found.items():
+            for goal, ways in found.items():
                 at = pair.target.goal(GOALS[goal])
-                for by_pair, proposals in zip(runs, (learning, alone), strict=True):
-                    n = runs_to(pair.target.objective[proposals], at, budget)
-                    by_pair.setdefault(pair.name, {})[seed] = n
+                runs = {way: runs_to(results, at, budget) for way, results in values.items()}
+                runs[BETTER] = min(runs[ALONE], runs[REPLAY])
+                for way, n in runs.items():
+                    ways.setdefault(way, {}).setdefault(pair.name, {})[seed] = n
     return found
 
 
-def show(kind: str, found: Mapping[str, tuple[Runs, Runs]], record: Record) -> None:
-    """Print one row per pair, and one of them all; note the figures."""
-    names = list(found[SHOWN[0]][0])
+def show(kind: str, found: Mapping[str, ByWay], record: Record) -> None:
+    """Print one row per pair, one of them all, and one per limit; note the figures."""
+    names = list(found[SHOWN[0]][ALONE])
     rows = []
     for name in names:
         row = [name]
-        for goal, (learning, alone) in found.items():
-            medians = [statistics.median(runs[name].values()) for runs in (alone, learning)]
-            ratio = ratio_of_log_means({name: learning[name]}, {name: alone[name]})
+        for goal, ways in found.items():
+            alone, learning = ways[ALONE][name], ways[LEARNING][name]
+            medians = [statistics.median(runs.values()) for runs in (alone, learning)]
+            ratio = ratio_over_seeds(learning, alone)
             record.figure(f"{kind}, {name}: {goal}", _value(ratio))
             row.append(f"{medians[0]:g} -> {medians[1]:g} ({ratio})")
         rows.append(row)
     all_pairs = ["all, ratio of runs"]
-    for goal, (learning, alone) in found.items():
-        ratio = ratio_of_log_means(learning, alone)
+    for goal, ways in found.items():
+        ratio = ratio_of_log_means(ways[LEARNING], ways[ALONE])
         record.figure(f"{kind}: {goal}", _value(ratio))
-        worst = max(
-            _value(ratio_of_log_means({name: learning[name]}, {name: alone[name]})) or 0.0
-            for name in names
-        )
+        of_pairs = [ratio_over_seeds(ways[LEARNING][n], ways[ALONE][n]) for n in names]
+        worst = max(_value(one) or 0.0 for one in of_pairs)
         record.figure(f"{kind}, worst pair: {goal}", worst)
         all_pairs.append(f"{ratio}; worst {worst:.2f}")
-    table(
-        [kind, *(f"runs to {goal}: alone -> learning (ratio)" for goal in found)],
-        [*rows, all_pairs],
+    rows.append(all_pairs)
+    for way in (REPLAY, WHOLE, BETTER):
+        row = [f"{way}, ratio of runs"]
+        for goal, ways in found.items():
+            ratio = ratio_of_log_means(ways[way], ways[ALONE])
+            record.figure(f"{kind}, {way}: {goal}", _value(ratio))
+            row.append(f"{ratio}")
+        rows.append(row)
+    table([kind, *(f"runs to {goal}: alone -> learning (ratio)" for goal in found)], rows)
+
+
+def ratio_over_seeds(ours: Mapping[int, int], theirs: Mapping[int, int]) -> Ratio | None:
+    """Return the ratio of a single pair, with an interval over its seeds."""
+    return ratio_of_log_means(
+        *({f"{seed}": {seed: n} for seed, n in runs.items()} for runs in (ours, theirs))
     )
 
 

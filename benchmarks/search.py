@@ -2,22 +2,26 @@
 
 ``python -m benchmarks.search --tables DIR --methods random,copper,tpe,gpsampler,smac,botorch``
 measures every table of that folder (CSV, parameter columns and ``objective``); ``--generated`` adds
-spaces of known families, ``--scheduling DIR`` tables of simulated schedules, which ``--logs DIR``
-makes from real logs where they are not there yet. The three kinds are told apart: the measured
-tables are the headline.
+spaces of known families, ``--drawn`` of many laws, ``--one-hot`` samples of a program's builds,
+``--scheduling DIR`` tables of simulated schedules, which ``--logs DIR`` makes from real logs where
+they are not there yet. The kinds are told apart: the measured tables are the headline.
 
 * A method is a registered strategy or a peer, with options as in ``copper:effects=least_squares``,
-  ``copper:exploitation=0.7`` or ``tpe:failed=fail``. Peers: tpe and gpsampler (Optuna), smac,
-  nevergrad, nevergrad-discrete, botorch; ``--python-of smac=PATH`` names the interpreter that has
-  one.
+  ``copper:exploitation=0.7`` or ``tpe:failed=fail``. Peers: gpsampler and tpe (Optuna), smac,
+  botorch, kernel-tuner-vndx, kernel-tuner-greywolf, nevergrad, nevergrad-discrete;
+  ``--python-of smac=PATH`` names the interpreter that has one.
 * ``--alternatives both`` searches a table with columns of 0 and 1 that exclude each other as it is,
   and with one parameter in place of each set of them ("NAME, merged").
 * All search the full product of levels. Every proposal is a run, a repeated one too; a missing
-  combination is a failed run. Peers get ranks of numbers with three levels or more, categories
-  otherwise, and are at their defaults, first runs included (`benchmarks.peers.search_child`).
+  combination is a failed run. Of a table with less than one in a hundred of its combinations only
+  the rows are searched: a peer that cannot be given them runs the row nearest to its proposal.
+* Peers get ranks of numbers with three levels or more, categories otherwise, and are at their
+  defaults, first runs included (`benchmarks.peers.search_child`).
 * Printed are medians over the seeds of the runs to within 5 % and 1 % of (median - best), and to
   the optimum; not reached within the budget counts as one run more. How many of a space's rows
   would do stands beside it: where there are many, there is little to show.
+* A last table has the ratios by trait of the spaces, of all kinds together: where runs fail, where
+  none does, two levels each, few rows that would do, plateaus, noise.
 * Ratios compare one method (``--against``) with each other one, over the seeds that both have,
   with 95 % intervals of a bootstrap over the spaces.
 * Seconds per suggestion are CPU seconds of asking and telling, on one thread.
@@ -34,7 +38,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -66,6 +70,7 @@ from benchmarks.spaces import (
     from_table,
     generated,
     merged_from_table,
+    one_hot,
 )
 from strategies import STRATEGIES, StrategyError
 
@@ -99,8 +104,8 @@ levels, and coarser ones with queue order and backfill beside them. LLNL-Atlas i
 little of it waits that a third of all combinations is within 5 %."""
 
 FREE = (
-    "tables", "alternatives", "generated", "drawn", "test_spaces", "fresh", "scheduling",
-    "logs", "methods", "against", "seeds", "jobs",
+    "tables", "alternatives", "generated", "drawn", "one_hot", "columns", "test_spaces",
+    "fresh", "scheduling", "logs", "methods", "against", "seeds", "jobs",
     "stop_at_optimum", "python_of", "taken", "only_known",
 )  # fmt: skip
 """Options that may change between resumed calls: an episode's name says what it is of."""
@@ -315,6 +320,46 @@ def print_ratios(kind: Kind, against: str, results: Results, record: Record) -> 
         table([f"{kind}: runs of {against} / runs of", *header], rows)
 
 
+TRAITS: Mapping[str, Callable[[Problem], bool]] = {
+    "some runs fail": lambda problem: problem.n_failing > 0,
+    "no run fails": lambda problem: problem.n_failing == 0,
+    "two levels each": lambda problem: all(p.n_levels <= 2 for p in problem.space.parameters),
+    "at most 0.1 % within 5 %": lambda problem: (
+        problem.n_within(GOALS["5 %"]) <= FEW_TARGETS * problem.size
+    ),
+    "half of the results are repeated": lambda problem: (
+        2 * len(np.unique(problem.valid)) <= len(problem.valid)
+    ),
+    "noise by construction": lambda problem: bool(problem.noise),
+}
+"""What spaces are compared by: each trait follows from the results of all configurations, but for
+the noise, which only the author of a space knows."""
+FEW_TARGETS = 0.001
+
+
+def print_by_trait(against: str, results: Results, record: Record) -> None:
+    """Print the ratios of `print_ratios`, of logarithms, over the spaces that share a trait."""
+    rows = []
+    for trait, has in TRAITS.items():
+        names = {name for name, played in results[against].items() if has(played.problem)}
+        row = [trait, f"{len(names)}"]
+        for method in results:
+            for goal in ("5 %", "1 %") if method != against else ():
+                ours, theirs = (
+                    {n: played.runs(goal) for n, played in results[one].items() if n in names}
+                    for one in (against, method)
+                )
+                ratio = ratio_of_log_means(ours, theirs)
+                row.append("-" if ratio is None else str(ratio))
+                value = None if ratio is None else ratio.value
+                record.figure(f"{trait}, {against} against {method}: {goal}", value)
+        rows.append(row)
+    others = [method for method in results if method != against]
+    if others:
+        head = [f"{method}, {goal}" for method in others for goal in ("5 %", "1 %")]
+        table([f"spaces by trait: runs of {against} / runs of", "spaces", *head], rows)
+
+
 def table_problems(path: Path, alternatives: str) -> list[Problem]:
     """Return the spaces of a measured table: as it is, with alternatives merged, or both.
 
@@ -339,13 +384,15 @@ def problems_of(options: argparse.Namespace) -> list[Problem]:
         for path in (paths[:2] if options.quick else paths)
         for problem in table_problems(path, options.alternatives)
     ]
-    named = ("tables", "scheduling", "drawn", "test_spaces", "fresh")
+    named = ("tables", "scheduling", "drawn", "one_hot", "test_spaces", "fresh")
     unnamed = not any(getattr(options, name) for name in named)
     if options.generated or (options.quick and unnamed):
         seeds = range(1 if options.quick else SPACES_PER_FAMILY)
         problems += [generated(family, seed) for family in FAMILIES for seed in seeds]
     if options.drawn:
         problems += [drawn_space(number) for number in parse_seeds(options.drawn)]
+    if options.one_hot:
+        problems += [one_hot(seed, options.columns) for seed in parse_seeds(options.one_hot)]
     if options.test_spaces:
         drawn = parse_seeds(options.test_spaces)
         problems += [test_space(name, seed) for name in TEST_FUNCTIONS for seed in drawn]
@@ -393,6 +440,8 @@ def main() -> None:
         print_methods(kind, of_kind, record)
         if against in of_kind:
             print_ratios(kind, against, of_kind, record)
+    if against in results:
+        print_by_trait(against, results, record)
     record.write()
 
 
@@ -408,6 +457,8 @@ def add_options(options_parser: argparse.ArgumentParser, seeds: str) -> None:
     )
     add("--generated", action="store_true", help="spaces of known families, too")
     add("--drawn", help="numbers of drawn spaces of many laws, such as 0-299")
+    add("--one-hot", help="seeds of samples of builds, a column per feature, such as 0-11")
+    add("--columns", type=int, default=0, help="columns of --one-hot; 20 to 60, drawn, if 0")
     add("--test-spaces", help="published test functions, grids drawn by seed, such as 0-1")
     add("--fresh", type=Path, help="folder of tables to judge a forecast on; made if not there")
     add("--scheduling", type=Path, help="folder of tables of simulated schedules")
@@ -431,8 +482,8 @@ def asked_for(
     problems = problems_of(options)
     if not problems:
         options_parser.error(
-            "no space: name --tables DIR, --scheduling DIR, --fresh DIR, --generated, --drawn or "
-            "--test-spaces"
+            "no space: name --tables DIR, --scheduling DIR, --fresh DIR, --generated, --drawn, "
+            "--one-hot or --test-spaces"
         )
     texts = (options.methods or ",".join(STRATEGIES)).split(",")
     return problems, [Method.parse(text.strip()) for text in texts]

@@ -1,12 +1,13 @@
 """What searches are measured on: spaces of which every run is known.
 
 Measured tables are real programs; tables of simulated schedules are real logs; generated spaces
-are of a known family with a known optimum, so that what a method is good at can be seen. Every
-one is the full product of levels, and a combination without a value is a failed run.
+are of a known family with a known optimum, so that what a method is good at can be seen. A space is
+the full product of levels, and a combination without a value is a failed run; or it is the rows of
+a table that holds less than one in a hundred of its combinations, and nothing else can be run.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assistant import AssistantError
-from strategies import MeasuredTable, Parameter, ParameterSpace
+from strategies import Configuration, MeasuredTable, Parameter, ParameterSpace
 from strategies.data.alternatives import merge_alternatives
 
 Kind = Literal["measured", "simulated", "generated", "drawn", "fresh"]
@@ -27,17 +28,19 @@ MOST_LISTED = 10**8
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A space and the objective of all its combinations.
+    """A space and the objective of all its configurations.
 
     Args:
         name: of the table, or family and seed.
         kind: measured, simulated, generated, drawn to fit a forecast, or fresh to judge it; figures
             of different kinds are never mixed.
-        space: the full product of levels.
-        objective: float64 [space.size], minimised, in the order of `ParameterSpace.index`; NaN is
-            a run that fails.
-        optimum: index of a best combination, where it is known by construction; else None.
-        duration_s: float64 [space.size], how long each run took; None where that is not recorded.
+        space: the full product of levels, or the given rows of it.
+        objective: float64 [size], minimised; NaN is a run that fails. Its order is that of
+            `ParameterSpace.index`, or of the rows where the space has given rows.
+        optimum: index of a best configuration, where it is known by construction; else None.
+        duration_s: float64 [size], how long each run took; None where that is not recorded.
+        noise: standard deviation of the noise in the results over that of the law, where both are
+            known by construction; else None.
 
     Not slotted: the sorted values are cached.
     """
@@ -48,6 +51,43 @@ class Problem:
     objective: NDArray[np.float64]
     optimum: int | None = None
     duration_s: NDArray[np.float64] | None = None
+    noise: float | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of configurations, failing ones included."""
+        return len(self.objective)
+
+    @property
+    def n_failing(self) -> int:
+        """Number of configurations whose runs fail."""
+        return self.size - len(self.valid)
+
+    def index(self, configuration: Configuration) -> int:
+        """Return the index of a configuration's objective; KeyError if it is no given row."""
+        if self.space.rows:
+            return self._places[configuration.level_ids]
+        return self.space.index(configuration)
+
+    def configuration(self, index: int) -> Configuration:
+        """Return the configuration of an index."""
+        if self.space.rows:
+            return Configuration(self.space.rows[index], self.space.lineage)
+        return self.space.configuration(index)
+
+    def nearest(self, level_ids: tuple[int, ...]) -> int:
+        """Return the index of the configuration with the fewest other levels, the first of them."""
+        if not self.space.rows or level_ids in self._places:
+            return self.index(Configuration(level_ids, self.space.lineage))
+        return int((self._rows != np.array(level_ids)).sum(axis=1).argmin())
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, ...], int]:
+        return {row: place for place, row in enumerate(self.space.rows)}
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int64]:
+        return np.array(self.space.rows, dtype=np.int64)
 
     @cached_property
     def valid(self) -> NDArray[np.float64]:
@@ -83,18 +123,19 @@ def merged_from_table(path: Path) -> Problem | None:
 
 def of_table(table: MeasuredTable, name: str, kind: Kind) -> Problem:
     """Return the problem of a table; raises `AssistantError` for too large a product of levels."""
-    if table.space.size > MOST_LISTED:
+    size = len(table.space.rows) or table.space.size
+    if size > MOST_LISTED:
         raise AssistantError(
-            f"{name} has {table.space.size:,} combinations; at most {MOST_LISTED:,} are searched."
+            f"{name} has {size:,} combinations; at most {MOST_LISTED:,} are searched."
         )
-    objective = np.full(table.space.size, np.nan)
-    seconds = np.full(table.space.size, np.nan)
+    problem = Problem(name, kind, table.space, np.full(size, np.nan))
+    seconds = np.full(size, np.nan)
     for configuration, measurement in table.measurements.items():
-        index = table.space.index(configuration)
-        objective[index] = measurement.objective
+        index = problem.index(configuration)
+        problem.objective[index] = measurement.objective
         seconds[index] = np.nan if measurement.duration_s is None else measurement.duration_s
     recorded = None if np.isnan(seconds).all() else seconds
-    return Problem(name, kind, table.space, objective, duration_s=recorded)
+    return replace(problem, duration_s=recorded)
 
 
 def generated(family: str, seed: int) -> Problem:
@@ -202,6 +243,56 @@ def gaps(
     fails = ids[:, a] + ids[:, b] > best[a] + best[b]
     fails |= (ids[:, c] == (best[c] + 1) % space.parameters[c].n_levels) & (ids[:, d] % 2 == 1)
     return np.where(fails, np.nan, objective), best
+
+
+def one_hot(seed: int, n_columns: int = 0) -> Problem:
+    """Draw a sample of a configurable program's builds, one column of 0 and 1 per feature.
+
+    Two columns in five belong to sets of 2 to 5 alternatives, of which a row has one; the others
+    are options, of which a few need another. The logarithm of the objective is a sum of effects of
+    features and of pairs of them, most of them small, and for two seeds in three of noise.
+
+    Args:
+        seed: of the draw; the same one gives the same space.
+        n_columns: 20 to 60, drawn, if it is 0.
+
+    Reference: Siegmund, Grebhahn, Apel & Kaestner 2015, Performance-influence models for highly
+    configurable systems, equation 1.
+    """
+    rng = np.random.default_rng([20_261_128, seed, n_columns])
+    d = n_columns or int(rng.integers(20, 60, endpoint=True))
+    ids = _builds(rng, d, int(rng.integers(1_500, 4_500)))
+    columns = ids.astype(np.float64)
+    weights = rng.gamma(0.3, size=d)
+    law = columns @ (weights * rng.choice([-1.0, 1.0], size=d))
+    for _ in range(d):
+        i, j = rng.choice(d, 2, replace=False, p=(weights + 0.05) / (weights + 0.05).sum())
+        law += rng.normal() * np.sqrt(weights[i] * weights[j]) * columns[:, i] * columns[:, j]
+    law = (law - law.mean()) / law.std()
+    noise = (0.0, 0.05, 0.2)[seed % 3]
+    law += noise * rng.normal(size=len(law))
+    space = ParameterSpace(
+        tuple(Parameter(f"f{i}", (0, 1)) for i in range(d)),
+        rows=tuple(tuple(row) for row in ids.tolist()),
+    )
+    objective = 100.0 * np.exp(0.4 * law)
+    return Problem(f"one_hot {seed}, {d} columns", "generated", space, objective, noise=noise)
+
+
+def _builds(rng: np.random.Generator, d: int, n: int) -> Ids:
+    """Return at most n distinct rows of d columns of 0 and 1, ascending."""
+    sets, at = [], 0
+    while at < 0.4 * d:
+        width = min(int(rng.integers(2, 5, endpoint=True)), d - at)
+        sets.append((at, width))
+        at += width
+    needs = [rng.choice(np.arange(at, d), 2, replace=False) for _ in range(3)]
+    ids = (rng.random((n, d)) < rng.uniform(0.3, 0.7, size=d)).astype(np.int64)
+    for first, width in sets:
+        ids[:, first : first + width] = np.eye(width, dtype=np.int64)[rng.integers(width, size=n)]
+    for option, needed in needs:
+        ids[:, option] &= ids[:, needed]
+    return np.asarray(np.unique(ids, axis=0))
 
 
 FAMILIES: dict[

@@ -39,7 +39,7 @@ SD = 0.6
 def durations_of(problem: Problem) -> Floats:
     """Return the seconds of every combination's run, float64 [size], failed ones too."""
     rng = np.random.default_rng(zlib.crc32(problem.name.encode()))
-    drawn = np.exp(SD * rng.standard_normal(problem.space.size))
+    drawn = np.exp(SD * rng.standard_normal(problem.size))
     if problem.duration_s is not None:
         given = problem.duration_s
     elif problem.name.startswith("kt_"):

@@ -64,7 +64,7 @@ class Episode:
     def is_over(self) -> bool:
         """Whether nothing better can come: the optimum was found, or everything was run."""
         found = np.nanmin(self.values, initial=np.inf) <= self.problem.valid[0]
-        return bool(found) or len(self.proposals) >= self.problem.space.size
+        return bool(found) or len(self.proposals) >= self.problem.size
 
     def goals(self) -> dict[str, float]:
         """Return the goals by name, the objective to be reached."""
@@ -88,7 +88,7 @@ class Episode:
     def knowledge(self, over: Sequence[int]) -> Knowledge:
         """Return what a strategy knows when these runs (from 0) are over."""
         space, values = self.problem.space, self.values[list(over)]
-        runs = [space.configuration(self.proposals[i]) for i in over]
+        runs = [self.problem.configuration(self.proposals[i]) for i in over]
         told = list(zip(runs, (float(value) for value in values), strict=True))
         return Knowledge(
             space,
@@ -104,7 +104,7 @@ class Episode:
             distinct.setdefault(observation.configuration, -observation.quality)
         losses = [None if math.isnan(value) else float(value) for value in self.values[list(over)]]
         return ForecastEvidence(
-            size=self.problem.space.size,
+            size=self.problem.size,
             losses=tuple(sorted(distinct.values())),
             in_order=tuple(losses),
             reach=UntriedPredictions.of(knowledge),

@@ -236,7 +236,7 @@ def advised(driver: str, default: str) -> dict[str, Method]:
 def go_on(episode: Episode, used: int, method: Method, budget: int) -> str:
     """Return the proposals of an episode that goes on by another method after some runs."""
     problem = episode.problem
-    chooser = OurChooser(method, problem.space, seed=[episode.seed, used])
+    chooser = OurChooser(method, problem, seed=[episode.seed, used])
     proposals = list(episode.proposals[:used])
     for index in proposals:
         value = float(problem.objective[index])

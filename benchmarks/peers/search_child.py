@@ -1,9 +1,10 @@
 """One peer search in a process of its own; this file is all it needs of ours.
 
 ``PYTHON search_child.py NAME`` says `{"version": ...}` or `{"missing": ...}`, then answers one
-line of JSON with one: ``start`` (parameters, seed, budget, options) begins an episode, ``ask``
-proposes, ``tell`` gives a result or a failure. A parameter is an ordinal whole number (the rank of
-its level) or a categorical one. Answers carry the CPU seconds that the peer took.
+line of JSON with one: ``start`` (parameters, seed, budget, options, and the rows where
+only they can be run) begins an episode, ``ask`` proposes, ``tell`` gives a result or a failure. A
+parameter is an ordinal whole number (the rank of its level) or a categorical one. Answers carry the
+CPU seconds that the peer took.
 
 What a peer does with failures, duplicates and its first runs is its own default, except where its
 programming interface leaves it to the caller:
@@ -13,6 +14,7 @@ programming interface leaves it to the caller:
   sampler for Optuna learns from `FAIL`;
 * SMAC3 2.4.1: status `CRASHED`, whose cost has to be a number: the worst value so far (at its own
   default, infinity, its forest cannot be fitted);
+* Kernel Tuner's own value for a failure, the greatest number;
 * Nevergrad and BoTorch have no failed runs: the worst value so far. Nevergrad has several
   parameters for a range of levels.
 
@@ -21,10 +23,12 @@ programming interface leaves it to the caller:
 A failure before the first result is told once there is one.
 """
 
+import contextlib
 import json
 import logging
 import math
 import os
+import random
 import sys
 import tempfile
 import time
@@ -32,6 +36,9 @@ import warnings
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any, Literal, Protocol
 
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -204,15 +211,19 @@ class Botorch:
 
     Ten first runs at random without repeats. Ordinal parameters are ranks scaled to [0, 1], others
     one-hot. The outcome is standardised, and the acquisition is evaluated at every combination of
-    the full product that was not run, so none is repeated.
+    the full product that was not run, so none is repeated; at the given rows, where only they can
+    be run.
     """
 
-    def __init__(self, parameters: list[Parameter], seed: int) -> None:
+    def __init__(self, parameters: list[Parameter], seed: int, rows: list[list[int]]) -> None:
         self._numpy = np = import_module("numpy")
         self._torch = torch = import_module("torch")
         torch.manual_seed(seed)
         shape = [n for _, n in parameters]
-        ids = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
+        if rows:
+            ids = np.array(rows)
+        else:
+            ids = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
         columns = []
         for i, (kind, n) in enumerate(parameters):
             if kind == "ordinal":
@@ -267,6 +278,55 @@ class Botorch:
         return int(free[int(torch.cat(parts).argmax())])
 
 
+class KernelTuner:
+    """A strategy of Kernel Tuner (van Werkhoven 2019), in a thread that waits for each result.
+
+    At its defaults but the seed; a failure is the value that its own cost function gives for one. A
+    configuration that it evaluates again is answered from memory and is no run, as there.
+    """
+
+    def __init__(
+        self, strategy: str, parameters: list[Parameter], seed: int, rows: list[list[int]]
+    ) -> None:
+        tune_params = {f"p{i}": list(range(n)) for i, (_, n) in enumerate(parameters)}
+        make_space = import_module("kernel_tuner.searchspace").Searchspace
+        if rows:
+            named = {i: dict(zip(tune_params, row, strict=True)) for i, row in enumerate(rows)}
+            cache = {"tune_params": tune_params, "cache": named}
+            space = make_space(None, None, None, from_cache=cache)
+        else:
+            space = make_space(tune_params, [], 1024)
+        random.seed(seed)
+        import_module("numpy").random.seed(seed)
+        module = import_module(f"kernel_tuner.strategies.{strategy}")
+        module.CostFunc = lambda *_, **__: self._value
+        self._proposals: SimpleQueue[list[int] | None] = SimpleQueue()
+        self._results: SimpleQueue[float] = SimpleQueue()
+        self._values: dict[tuple[int, ...], float] = {}
+        options = SimpleNamespace(strategy_options={}, verbose=False)
+        Thread(target=self._run, args=(module.tune, space, options), daemon=True).start()
+
+    def ask(self) -> list[int] | None:
+        """See `Search.ask`."""
+        return self._proposals.get()
+
+    def tell(self, value: float | None) -> None:
+        """See `Search.tell`."""
+        self._results.put(sys.float_info.max if value is None else value)
+
+    def _run(self, tune: Any, space: Any, options: Any) -> None:
+        with contextlib.suppress(AttributeError):  # of `results`, which only its cost function has
+            tune(space, None, options)
+        self._proposals.put(None)
+
+    def _value(self, configuration: Any, **_: Any) -> float:
+        levels = tuple(int(level) for level in configuration)
+        if levels not in self._values:
+            self._proposals.put(list(levels))
+            self._values[levels] = self._results.get()
+        return self._values[levels]
+
+
 PACKAGES = {
     "copperline-sampler": "optuna",
     "tpe": "optuna",
@@ -275,7 +335,19 @@ PACKAGES = {
     "nevergrad": "nevergrad",
     "nevergrad-discrete": "nevergrad",
     "botorch": "botorch",
+    "kernel-tuner-vndx": "kernel_tuner",
+    "kernel-tuner-greywolf": "kernel_tuner",
 }
+OPTUNA = {
+    "copperline-sampler": "CopperlineSampler",
+    "tpe": "TPESampler",
+    "gpsampler": "GPSampler",
+}
+KERNEL_TUNER = {
+    "kernel-tuner-vndx": "gen_hybrid_vndx",
+    "kernel-tuner-greywolf": "gen_adaptive_tabu_greywolf",
+}
+"""The strategies of "Automated Algorithm Design For Auto-Tuning Optimizers" in Kernel Tuner 1.5."""
 OPTIONS = {
     "copperline-sampler": {"failed": "fail"},
     "tpe": {"failed": "worst"},
@@ -287,19 +359,22 @@ OPTIONS = {
 
 
 def make(
-    name: str, parameters: list[Parameter], seed: int, budget: int, options: dict[str, str]
+    name: str,
+    parameters: list[Parameter],
+    seed: int,
+    budget: int,
+    options: dict[str, str],
+    rows: list[list[int]],
 ) -> Search:
     """Return a new search of that name."""
-    if name == "copperline-sampler":
-        return Optuna("CopperlineSampler", parameters, seed, **options)
-    if name == "tpe":
-        return Optuna("TPESampler", parameters, seed, **options)
-    if name == "gpsampler":
-        return Optuna("GPSampler", parameters, seed, **options)
+    if name in OPTUNA:
+        return Optuna(OPTUNA[name], parameters, seed, **options)
     if name == "smac":
         return Smac(parameters, seed, budget)
+    if name in KERNEL_TUNER:
+        return KernelTuner(KERNEL_TUNER[name], parameters, seed, rows)
     if name == "botorch":
-        return Botorch(parameters, seed)
+        return Botorch(parameters, seed, rows)
     optimizer = "NGOpt" if name == "nevergrad" else "DiscreteOnePlusOne"
     return Nevergrad(optimizer, parameters, seed, budget, **options)
 
@@ -336,7 +411,9 @@ def main() -> None:
             told = asked["start"]
             options = OPTIONS.get(name, {}) | told["options"]
             parameters = [(kind, n) for kind, n in told["parameters"]]
-            search = make(name, parameters, told["seed"], told["budget"], options)
+            search = make(
+                name, parameters, told["seed"], told["budget"], options, told.get("rows", [])
+            )
             answer: dict[str, Any] = {}
         elif search is None:
             raise SystemExit("start comes first")

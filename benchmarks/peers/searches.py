@@ -1,7 +1,7 @@
-"""Peer searches: Optuna's TPE and GPSampler, SMAC3, Nevergrad and BoTorch, each a child process.
+"""Peer searches: Optuna's TPE and GPSampler, SMAC3, Nevergrad, BoTorch and Kernel Tuner.
 
-A peer needs no interpreter in common with ours, so what clashes can live apart. See
-`benchmarks.peers.search_child` for what each is told.
+Each is a child process. A peer needs no interpreter in common with ours, so what
+clashes can live apart. See `benchmarks.peers.search_child` for what each is told.
 """
 
 import contextlib

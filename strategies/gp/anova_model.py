@@ -433,6 +433,9 @@ def free_ids(knowledge: Knowledge, taken: Set[Configuration]) -> Ints | None:
         return None
     if not taken:
         return allowed
+    if space.rows:
+        taken_ids = {c.level_ids for c in taken}
+        return allowed[[tuple(row) not in taken_ids for row in allowed.tolist()]]
     rows = np.array([c.level_ids for c in taken], dtype=np.int64)
     free: Ints = allowed[
         ~np.isin(_combination_numbers(space, allowed), _combination_numbers(space, rows))
@@ -443,7 +446,7 @@ def free_ids(knowledge: Knowledge, taken: Set[Configuration]) -> Ints | None:
 def _combination_numbers(space: ParameterSpace, ids: Ints) -> Ints:
     """Return the numbers of level ids [m, d] among the combinations of open levels, -1 outside.
 
-    They fit into int64, because callers have few allowed configurations.
+    They fit into int64, because few configurations are allowed and none by given rows.
     """
     number = np.zeros(len(ids), dtype=np.int64)
     inside = np.ones(len(ids), dtype=np.bool_)

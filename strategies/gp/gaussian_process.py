@@ -543,7 +543,11 @@ class Posterior:
         total = np.zeros((len(distinct), len(self.ids)))
         product = np.ones_like(total)
         for column, i in enumerate(axes):
-            z = self.correlation(i, distinct[:, column])
+            level_ids, n_levels = distinct[:, column], self.axes[i].position.size
+            if n_levels < len(level_ids):
+                z = self.correlation(i, np.arange(n_levels))[level_ids]
+            else:
+                z = self.correlation(i, level_ids)
             total += z
             product *= z
         return _AxisCorrelations(code, total, product)

@@ -50,6 +50,7 @@ CONSTRUCTIONS = 256
 ORDERS = 4  # Orders of the parameters; constructions are divided among them
 
 RANDOM = 512  # Random free configurations in the pool; all of them, if fewer are free
+ROWS = 6_000  # Random given rows in the pool: hardly one is a construction or a neighbour
 POOL_CENTRES = 8  # Best configurations of the pool whose neighbours are evaluated in each round
 
 ROUNDS = 6
@@ -73,7 +74,7 @@ class Constructions:
 class Origin:
     """Origin of a configuration that a local search found."""
 
-    start: Literal["construction", "run", "random"]
+    start: Literal["construction", "run", "random", "row"]
     configuration: Configuration  # where the local search started
     candidates: tuple[int, ...] = ()  # lengths of the candidate lists of a construction
 
@@ -157,7 +158,15 @@ class _LocalSearch:
                 self._candidates[tuple(row)] = tuple(sizes)
 
     def add_random(self) -> None:
-        """Add up to `RANDOM` configurations: free ones, where all can be listed."""
+        """Add up to `RANDOM` configurations: free ones, where all can be listed.
+
+        Where only given rows are allowed, it adds up to `ROWS` of them.
+        """
+        rows = self._space.rows
+        if rows:
+            places = self._rng.permutation(len(rows))[:ROWS]
+            self._random.update(row for place in places if self._add(row := rows[place]))
+            return
         free = free_ids(Knowledge(self._space), self._taken)
         if free is None:
             columns = [
@@ -210,11 +219,11 @@ class _LocalSearch:
         while (parent := self._parents[start]) is not None:
             start = parent
         sizes = self._candidates.get(start, ())
-        kind: Literal["construction", "run", "random"] = "run"
+        kind: Literal["construction", "run", "random", "row"] = "run"
         if sizes:
             kind = "construction"
         elif start in self._random:
-            kind = "random"
+            kind = "row" if self._space.rows else "random"
         lineage = self._space.lineage
         origin = Origin(kind, Configuration(start, lineage), sizes)
         return SearchResult(Configuration(row, lineage), origin)
@@ -382,6 +391,8 @@ def _origin_text(model: AnovaModel, found: SearchResult, *, with_steps: bool) ->
     origin = found.origin
     if origin.start == "random":
         start = "a random configuration"
+    elif origin.start == "row":
+        start = f"one of the {len(model.space.rows):,} given rows"
     elif origin.start == "run":
         start = "a good run"
     else:
@@ -469,7 +480,7 @@ MOST_ONGOING = 200  # Most current runs (the latest) whose results are imagined
 TIE = 1e-9
 
 KIND_OF: dict[str, SuggestionKind] = {
-    "construction": "construction", "run": "neighbour", "random": "random"
+    "construction": "construction", "run": "neighbour", "random": "random", "row": "improvement"
 }  # fmt: skip
 
 

@@ -126,6 +126,8 @@ class AllowedConfigurations:
         self._rows = frozenset(rows)
         self._drawn_ids = open_ids
         self._open_sets = tuple(frozenset(ids) for ids in open_ids)
+        counts = [parameter.n_levels for parameter in self.parameters]
+        self._is_open = [len(ids) for ids in self._open_sets] == counts
         n_kept = VERDICTS // max(1, len(exclusions))
         self._exclusion_tests = tuple(
             _ExclusionTest(self.parameters, exclusion, n_kept, conditions)
@@ -146,6 +148,8 @@ class AllowedConfigurations:
 
     def closed_at(self, level_ids: Sequence[int]) -> int | None:
         """Return the position of the first closed level, or None if all levels are open."""
+        if self._is_open:
+            return None
         inactive = self._conditions.inactive(level_ids) if self._conditions else ()
         for position, (level_id, ids) in enumerate(zip(level_ids, self._open_sets, strict=True)):
             if level_id not in ids and position not in inactive:

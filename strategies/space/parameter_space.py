@@ -7,6 +7,7 @@ import html
 import itertools
 import json
 import math
+import operator
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -705,14 +706,13 @@ class ParameterSpace:
                 f"a configuration has {len(level_ids)} levels for {len(self.parameters)} "
                 "parameters; it needs one for each."
             )
-        for parameter, n_levels, level_id in zip(
-            self.parameters, self._level_counts, level_ids, strict=True
-        ):
-            if not 0 <= level_id < n_levels:
-                raise SpaceError(
-                    f"parameter '{parameter.name}' has no level id {level_id}; allowed are 0 to "
-                    f"{n_levels - 1}."
-                )
+        counts = self._level_counts
+        if min(level_ids, default=0) < 0 or not all(map(operator.lt, level_ids, counts)):
+            place = next(i for i, n in enumerate(counts) if not 0 <= level_ids[i] < n)
+            raise SpaceError(
+                f"parameter '{self.parameters[place].name}' has no level id {level_ids[place]}; "
+                f"allowed are 0 to {counts[place] - 1}."
+            )
         return level_ids
 
 

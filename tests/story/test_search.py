@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from assistant import AssistantError
 from benchmarks import search
 from benchmarks.episodes import Method, PeerChooser, play
+from benchmarks.learning import Pair, best_first, ratio_over_seeds
 from benchmarks.peers import PeerError, searches
 from benchmarks.peers.search_child import OPTIONS, PACKAGES, Worst
 from benchmarks.runs_to_goal import (
@@ -26,7 +27,15 @@ from benchmarks.runs_to_goal import (
     ratio_of_medians,
     runs_to,
 )
-from benchmarks.spaces import FAMILIES, LEAST_SIZE, MOST_SIZE, Problem, from_table, generated
+from benchmarks.spaces import (
+    FAMILIES,
+    LEAST_SIZE,
+    MOST_SIZE,
+    Problem,
+    from_table,
+    generated,
+    one_hot,
+)
 from sim.formats import write_swf
 from sim.generators import default_workload
 from strategies import Parameter, ParameterSpace, StrategyError
@@ -57,10 +66,26 @@ def test_a_table_of_switches_is_searched_both_ways(
     assert [list(one.valid) for one in (*kept, *merged)] == [[1, 2, 3, 4]] * 2
     both = {one.name for one in search.table_problems(path, "both")}
     assert both == {"sorts", "sorts, merged"}
-    head = "".join(f"x{i}," for i in range(30))
-    path.write_text(f"{head}objective\n{'0,' * 30}1\n{'1,' * 30}2\n")
+    path.write_text("quick,objective\n1,4\n1\n")
     assert search.table_problems(path, "keep") == []
-    assert "left out: sorts has 1,073,741,824 combinations" in capsys.readouterr().err
+    assert f"left out: {path}, line 3 has 1 fields" in capsys.readouterr().err
+
+
+def test_a_sample_of_its_combinations_is_searched_by_its_rows(tmp_path: Path) -> None:
+    head = "".join(f"x{i}," for i in range(12))
+    rows = [f"{number:012b}" for number in (5, 9, 700, 4000)]
+    text = "".join(f"{','.join(row)},{n}\n" for n, row in enumerate(rows))
+    (tmp_path / "few.csv").write_text(f"{head}objective\n{text}")
+    one = from_table(tmp_path / "few.csv")
+    assert (one.size, one.n_failing, sorted(one.objective)) == (4, 0, [0, 1, 2, 3])
+    for index in range(4):
+        assert one.index(one.configuration(index)) == index
+    told = play(one, Method.parse("random"), 0, 9, python="", to_optimum=False)
+    assert sorted(told["proposals"].split()) == ["0", "1", "2", "3"]
+    near = one.space.from_values({f"x{i}": int(d) for i, d in enumerate(rows[3])}).level_ids
+    assert one.objective[one.nearest(near)] == 3
+    other = tuple(1 - i if place == 11 else i for place, i in enumerate(near))
+    assert one.objective[one.nearest(other)] == 3  # the row that differs in one level
 
 
 @pytest.mark.parametrize(
@@ -161,6 +186,53 @@ def test_generated_spaces_are_what_their_names_say(seed: int) -> None:
     assert sum(nominal) >= len(nominal) / 2
 
 
+@pytest.mark.parametrize(("seed", "n_columns"), [(0, 0), (1, 0), (2, 125)])
+def test_builds_are_rows_of_switches_with_alternatives(seed: int, n_columns: int) -> None:
+    one = one_hot(seed, n_columns)
+    rows = np.array(one.space.rows)
+    assert rows.shape[1] in ([n_columns] if n_columns else range(20, 61))
+    assert 1_000 < len(rows) == len(set(one.space.rows)) == one.size == len(one.valid)
+    assert (rows[:, :5].sum(axis=1) >= 1).all(), "one of the first set of alternatives"
+    assert one.noise == (0.0, 0.05, 0.2)[seed]
+    assert [search.TRAITS[trait](one) for trait in ("no run fails", "two levels each")] == [
+        True
+    ] * 2
+    assert search.TRAITS["noise by construction"](one) == (seed > 0)
+    again = one_hot(seed, n_columns)
+    np.testing.assert_array_equal(again.objective, one.objective)
+
+
+def test_what_a_source_is_worth_without_a_model() -> None:
+    here = ParameterSpace((Parameter("a", (2, 3, 4)), Parameter("b", ("x", "y"))))
+    there = ParameterSpace((Parameter("b", ("y", "x")), Parameter("a", (1, 2, 3))))
+    source = Problem("there", "measured", there, np.array([5.0, 3.0, NAN, 1.0, 2.0, 3.0]))
+    target = Problem("here", "measured", here, np.array([10.0, 11.0, 12.0, 13.0, 14.0, NAN]))
+    ranked = best_first(source, range(6))
+    assert ranked == [3, 4, 1, 5, 0], "what failed is left out, equals are in their order"
+    moved = Pair(source, target).moved(ranked)  # x 1, x 2, y 2, x 3, y 1
+    np.testing.assert_array_equal(moved, [NAN, 10.0, 11.0, 12.0, NAN])
+    ratio = ratio_over_seeds({0: 10, 1: 20}, {0: 20, 1: 40})
+    assert ratio is not None
+    assert str(ratio) == "0.50 [0.50, 0.50]"
+
+
+def test_traits_follow_from_the_results() -> None:
+    space = ParameterSpace((Parameter("a", tuple(range(2_000))), Parameter("b", (0, 1))))
+    rough = Problem("rough", "generated", space, np.arange(4_000.0) ** 2 + 5_000_000)
+    flat = Problem("flat", "generated", space, np.append(NAN, np.arange(3_999.0) // 2))
+    few = Problem("few", "generated", space, np.append(0.0, np.full(3_999, 1.0)))
+    traits = {
+        one.name: {trait for trait, has in search.TRAITS.items() if has(one)}
+        for one in (rough, flat, few)
+    }
+    repeated = "half of the results are repeated"
+    assert traits == {
+        "rough": {"no run fails"},
+        "flat": {"some runs fail"},
+        "few": {"no run fails", "at most 0.1 % within 5 %", repeated},
+    }
+
+
 def test_an_additive_space_has_no_interactions() -> None:
     one = generated("additive", 1)
     shape = tuple(p.n_levels for p in one.space.parameters)
@@ -230,10 +302,26 @@ def test_what_a_peer_is_told(problem: Problem, monkeypatch: pytest.MonkeyPatch) 
     assert told["by"] == "scripted 1"
 
 
+def test_a_peer_runs_the_row_nearest_to_its_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = ParameterSpace(
+        (Parameter("a", (30, 10, 20)), Parameter("fixed", (1,)), Parameter("b", (0, 1))),
+        rows=((0, 0, 1), (1, 0, 0)),
+    )
+    problem = Problem("rows", "generated", space, np.array([7.0, 8.0]))
+    peer = Scripted([[2, 1], [1, 0], None])  # ranks: a row, and one level from the other row
+    monkeypatch.setattr(searches, "peer", lambda name, python: peer)
+    told = play(problem, Method.parse("tpe"), 7, 10, python="", to_optimum=False)
+    assert peer.heard[0]["start"]["rows"] == [[2, 1], [0, 0]]
+    assert told["proposals"] == "0 1"
+    assert [question["tell"] for question in peer.heard if "tell" in question] == [7.0, 8.0]
+
+
 def test_ranks_are_those_of_the_values_whatever_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     space = ParameterSpace((Parameter("a", (30, 10, 20)), Parameter("b", ("x", "y", "z"))))
     monkeypatch.setattr(searches, "peer", lambda name, python: Scripted([[0, 2]]))
-    index = PeerChooser(Method.parse("tpe"), space, 0, 5, "").ask()
+    index = PeerChooser(
+        Method.parse("tpe"), Problem("ranks", "generated", space, np.zeros(9)), 0, 5, ""
+    ).ask()
     assert index is not None
     assert space.values(space.configuration(index)) == {"a": 10, "b": "z"}
 

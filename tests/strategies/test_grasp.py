@@ -23,7 +23,7 @@ from strategies import (
     ParameterSpace,
 )
 from strategies.gp import gaussian_process as learning
-from strategies.gp.anova_model import Targets, mean_ranks
+from strategies.gp.anova_model import Targets, free_ids, mean_ranks
 from strategies.gp.gaussian_process import (
     JITTER,
     Axis,
@@ -35,6 +35,7 @@ from strategies.gp.gaussian_process import (
     learn,
     log_expected_improvement,
 )
+from strategies.samplers.grasp import best_by, local_search
 
 SPACE = ParameterSpace(
     (
@@ -387,6 +388,62 @@ def test_large_spaces_are_searched_by_constructions_near_the_optimum() -> None:
         c = Grasp().suggest(1, Knowledge(space, tuple(observations)), rng)[0].configuration
         observations.append(Observation(c, -loss(c)))
     assert min(-o.quality for o in observations) < 0.2 * typical
+
+
+def sample_of_switches(n_columns: int, n_rows: int) -> ParameterSpace:
+    """Rows of switches, all of them different and far fewer than the combinations."""
+    drawn = np.random.default_rng(5).integers(2, size=(n_rows, n_columns))
+    rows = tuple(sorted({tuple(row) for row in drawn.tolist()}))
+    return ParameterSpace(tuple(Parameter(f"s{i}", (0, 1)) for i in range(n_columns)), rows=rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_given_row_is_compared(seed: int) -> None:
+    space = sample_of_switches(20, 3_000)
+    rng = np.random.default_rng(seed)
+    places = rng.permutation(len(space.rows))
+    *tried, best = (Configuration(space.rows[i], space.lineage) for i in places[:12])
+    observations = tuple(Observation(c, float(sum(c.level_ids))) for c in tried)
+    knowledge = Knowledge(space, observations)
+    model = AnovaModel.of(knowledge)
+    assert model is not None
+
+    def worth(ids: np.ndarray) -> np.ndarray:
+        return -np.asarray((ids != best.level_ids).any(axis=1), dtype=np.float64)
+
+    found = local_search(model, knowledge, knowledge.taken, worth, rng)
+    assert found is not None
+    assert found.configuration == best
+
+
+def test_a_reason_says_that_rows_were_compared() -> None:
+    space = sample_of_switches(20, 900)
+    tried = [Configuration(row, space.lineage) for row in space.rows[:400:20]]
+    observations = tuple(Observation(c, float(sum(c.level_ids))) for c in tried)
+    suggestion = Grasp().suggest(1, Knowledge(space, observations), np.random.default_rng(1))[0]
+    assert suggestion.kind == "improvement"
+    assert suggestion.reason.startswith(f"One of the {len(space.rows)} given rows; ")
+
+
+def test_given_rows_that_are_too_many_to_list_are_compared_too() -> None:
+    space = sample_of_switches(110, 20_000)
+    assert space.allowed_ids is None
+    found = best_by(
+        Knowledge(space), set(), lambda ids: ids[:, :40].sum(axis=1) * 1.0, np.random.default_rng(0)
+    )
+    assert found is not None
+    assert sum(found.level_ids[:40]) > 28  # 20 in the mean, with a standard deviation of 3.2
+
+
+def test_a_row_is_free_until_it_was_run_itself() -> None:
+    rest = (0,) * 69
+    space = ParameterSpace(
+        tuple(Parameter(f"s{i}", (0, 1)) for i in range(70)), rows=((0, *rest), (1, *rest))
+    )
+    first, other = (Configuration(row, space.lineage) for row in space.rows)
+    free = free_ids(Knowledge(space), {first})
+    assert free is not None
+    assert [tuple(row) for row in free.tolist()] == [other.level_ids]
 
 
 def test_effects_of_very_many_levels_are_those_of_few_at_a_time() -> None:
