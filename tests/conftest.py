@@ -5,6 +5,7 @@ test skips and says why; with that word in the environment variable COPPERLINE_R
 list such as ``browser,shared``) the same absence is a failure.
 """
 
+import gc
 import os
 import shutil
 import signal
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
-settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 100 in CI
+settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 50 in CI
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=100,
+    max_examples=50,
     print_blob=True,
     derandomize=True,  # a gate judges a change, not the dice; the dice roll in "dev"
     suppress_health_check=[HealthCheck.too_slow],
@@ -53,6 +54,17 @@ def _absent(part: str, reason: str) -> None:
     if part in required:
         pytest.fail(f"COPPERLINE_REQUIRE names '{part}', but {reason}", pytrace=False)
     pytest.skip(f"{part}: {reason}")
+
+
+def pytest_collection() -> None:
+    """Collect ten thousand tests and their imports without looking for garbage: there is none."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but no more among what stays until the end."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -176,7 +176,7 @@ def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: Execu
 @pytest.mark.parametrize(
     ("name", "n_runs"),
     [
-        pytest.param("process_pool", 24, marks=pytest.mark.slow),
+        pytest.param("process_pool", 8, marks=pytest.mark.slow),
         pytest.param("dask", 8, marks=pytest.mark.slow),
         pytest.param("slurm", 8, marks=pytest.mark.slurm),
     ],
