@@ -26,7 +26,7 @@ RULES = backfills_for("processors")
 POLICIES = [(order, rule) for order in known_names()["order"] for rule in RULES]
 USUAL = [(order, rule) for order in ("fcfs", "sjf") for rule in ("none", "easy")]
 CASES = [(log, *policy) for log in LOGS for policy in USUAL] + [
-    (LOGS[i % len(LOGS)], *policy)  # each of the others on one log
+    pytest.param(LOGS[i % len(LOGS)], *policy, marks=pytest.mark.soak)  # each other on one log
     for i, policy in enumerate(POLICIES)
     if policy not in USUAL
 ]

@@ -89,7 +89,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         yield found
 
 
-EXAMPLES = 10
+EXAMPLES = 5
 CHECKS = (
     "not_a_server_error", "status_code_conformance", "content_type_conformance",
     "response_schema_conformance", "response_headers_conformance",
