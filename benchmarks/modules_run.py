@@ -70,15 +70,16 @@ class ModuleTrace:
     def recording(self) -> Iterator[None]:
         """Record calls, in this thread and in those that `install` has seen start."""
         self._is_on = True
+        sys.setprofile(self._called)
         try:
             yield
         finally:
+            sys.setprofile(None)
             self._is_on = False
 
     def install(self) -> None:
-        """Watch this thread and all that start later; nothing is recorded yet."""
+        """Watch all threads that start later; nothing is recorded yet."""
         threading.setprofile(self._called)
-        sys.setprofile(self._called)
 
     def functions(self) -> dict[str, dict[str, str]]:
         """Return the recorded functions by module, each with its first caller."""
