@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,15 +56,15 @@ def _absent(part: str, reason: str) -> None:
     pytest.skip(f"{part}: {reason}")
 
 
-def pytest_collection() -> None:
-    """Collect ten thousand tests and their imports without looking for garbage: there is none."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage, and later look no more among what stays to the end."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Look for garbage again, but no more among what stays until the end."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
