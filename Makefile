@@ -6,7 +6,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constra
 # the test files with one of the marks: to collect all takes every process 20 seconds
 MARKED = $$(grep -rlE --include='*.py' 'mark\.($(1))\b' tests | sort)
 
-.PHONY: demo app test soak docs pictures lint types contracts pytest audit wheel clean help
+.PHONY: demo app test soak docs pictures lint types contracts pytest together alone audit wheel clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -38,8 +38,8 @@ demo: $(VENV)/.ready  ## steer the built-in example sweep and write a report
 app: $(VENV)/.ready  ## open the browser UI
 	@$(BIN)/copperline app
 
-test: $(VENV)/.ready-dev lint contracts  ## lint, types, import contracts and the tests that this machine allows
-	@$(MAKE) --no-print-directory --jobs=2 types pytest
+test: $(VENV)/.ready-dev lint contracts together  ## lint, types, import contracts and the tests that this machine allows
+	@$(MAKE) --no-print-directory --jobs=2 types alone  # the tests that wait leave a core to the types
 
 lint: $(VENV)/.ready-dev  ## ruff: lint and format
 	$(BIN)/ruff check .
@@ -51,8 +51,12 @@ types: $(VENV)/.ready-dev  ## mypy, strict
 contracts: $(VENV)/.ready-dev  ## import-linter: who may import whom
 	$(BIN)/lint-imports
 
-pytest: $(VENV)/.ready-dev  ## all tests but the soak, the browser ones too; skips are listed with their reason
+pytest: together alone  ## all tests but the soak, the browser ones too; skips are listed with their reason
+
+together: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m "not soak and not fuzz and not browser and not faults and not slurm" --durations=10
+
+alone: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m "(browser or faults or slurm) and not soak" -n 0 $(call MARKED,browser|faults|slurm) --durations=10
 
 docs: $(VENV)/.ready-docs  ## build the documentation site into docs/_build/html; a warning is an error

@@ -63,21 +63,23 @@ class ModuleTrace:
         )
         self._root = root
         self._callers: dict[CodeType, str] = {}
+        self._seen: dict[int, CodeType] = {}  # by identity: to hash a code object is slow
         self._is_on = False
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Record calls, in this thread and in those that `install` has seen start."""
         self._is_on = True
+        sys.setprofile(self._called)
         try:
             yield
         finally:
+            sys.setprofile(None)
             self._is_on = False
 
     def install(self) -> None:
-        """Watch this thread and all that start later; nothing is recorded yet."""
+        """Watch all threads that start later; nothing is recorded yet."""
         threading.setprofile(self._called)
-        sys.setprofile(self._called)
 
     def functions(self) -> dict[str, dict[str, str]]:
         """Return the recorded functions by module, each with its first caller."""
@@ -90,13 +92,13 @@ class ModuleTrace:
         if event != "call" or not self._is_on:
             return
         code = frame.f_code
-        if code in self._callers or not self._counts(code):
+        if id(code) in self._seen:
             return
-        if not code.co_flags & inspect.CO_OPTIMIZED:
-            return  # the body of a module or of a class
-        if threading.current_thread().name in WATCHERS or _is_importing(frame):
-            return
-        self._callers[code] = self._caller(frame.f_back)
+        if self._counts(code) and code.co_flags & inspect.CO_OPTIMIZED:  # no body of a module
+            if threading.current_thread().name in WATCHERS or _is_importing(frame):
+                return
+            self._callers[code] = self._caller(frame.f_back)
+        self._seen[id(code)] = code
 
     def _caller(self, frame: FrameType | None) -> str:
         """Return the nearest function of the project that led here."""

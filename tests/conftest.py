@@ -5,11 +5,12 @@ test skips and says why; with that word in the environment variable COPPERLINE_R
 list such as ``browser,shared``) the same absence is a failure.
 """
 
+import gc
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests themselves use all cores
 os.environ.pop("COLUMNS", None)  # how wide the terminal of whoever runs the tests is, is not asked
-settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 100 in CI
+settings.register_profile("dev", deadline=None, max_examples=15, print_blob=True)  # 50 in CI
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=100,
+    max_examples=50,
     print_blob=True,
     derandomize=True,  # a gate judges a change, not the dice; the dice roll in "dev"
     suppress_health_check=[HealthCheck.too_slow],
@@ -53,6 +54,17 @@ def _absent(part: str, reason: str) -> None:
     if part in required:
         pytest.fail(f"COPPERLINE_REQUIRE names '{part}', but {reason}", pytrace=False)
     pytest.skip(f"{part}: {reason}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage, and later look no more among what stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

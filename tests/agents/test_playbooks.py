@@ -179,6 +179,7 @@ def test_the_map_shows_every_value_and_the_optimum() -> None:
     assert lists["V"][place] == min(lists["V"])
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_agreements_are_compared_episode_by_episode(
     spaces: tuple[EvaluationSpace, ...], tmp_path: Path

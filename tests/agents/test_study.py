@@ -112,7 +112,7 @@ def test_warnings_are_met_with_acceptance(acceptance: float, answers: set[str]) 
 
 def test_an_acceptance_between_is_a_probability() -> None:
     answers = []
-    for replication in range(30):
+    for replication in range(15):
         session, _ = played(
             Analyst(acceptance=0.5), truth("rugged"), sla=Sla(max_runs=15), max_runs=15,
             replication=replication,

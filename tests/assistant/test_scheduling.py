@@ -212,7 +212,7 @@ def test_a_log_without_a_machine_needs_procs() -> None:
         Scheduling(recorded)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.integers(1, 40_000_000), st.integers(0, 40_000_000))
 def test_time_levels_are_distinct_sorted_and_admit_the_longest(least: int, more: int) -> None:
     levels = time_levels(float(least), float(least + more))
@@ -221,7 +221,7 @@ def test_time_levels_are_distinct_sorted_and_admit_the_longest(least: int, more:
     assert levels[-1] >= least + more
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.integers(1, 5000), st.integers(0, 100_000))
 def test_width_levels_are_distinct_sorted_and_reach_both_ends(least: int, more: int) -> None:
     levels = width_levels(least, least + more)

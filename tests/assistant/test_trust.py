@@ -198,7 +198,7 @@ def test_wilson_is_that_of_the_table() -> None:
     assert wilson(20, 20) == pytest.approx((1 - 0.1611, 1.0), abs=5e-5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_holds_the_share_and_lies_in_0_to_1(told: tuple[int, int]) -> None:
     inside, n = told

@@ -165,7 +165,7 @@ def applications(draw: st.DrawFn) -> Scheduling:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(applications())
 def test_each_scenario_is_one_allowed_configuration(application: Scheduling) -> None:
     """No two allowed configurations are one scenario, and none of the product is lost."""

@@ -52,14 +52,14 @@ def test_one_station_is_the_repairman(n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("costs", "kind", "demands_s", "delay_s"),
+    ("costs", "kind", "demands_s", "delay_s", "n"),
     [
-        (TWO_STATIONS, "result", [0.02, 0.03], 0.0),
-        (WITH_CLIENTS, "result", [0.02, 0.01, 0.015], 0.05),
-        (HALF_A_CORE, "heartbeat", [0.04], 0.0),
+        (TWO_STATIONS, "result", [0.02, 0.03], 0.0, 12),
+        (WITH_CLIENTS, "result", [0.02, 0.01, 0.015], 0.05, 2),
+        (WITH_CLIENTS, "result", [0.02, 0.01, 0.015], 0.05, 12),
+        (HALF_A_CORE, "heartbeat", [0.04], 0.0, 2),
     ],
 )
-@pytest.mark.parametrize("n", [2, 12])
 def test_more_stations_are_the_product_form(
     costs: ServiceCosts, kind: str, demands_s: list[float], delay_s: float, n: int
 ) -> None:

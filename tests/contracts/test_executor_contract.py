@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from assistant.service.experiment_service import apply_request_policy
 from assistant.store.event_store import MemoryStore
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb, TickingClock
+from tests.slurm_cluster import SlurmCluster
 
 MARKS = {"dask": [pytest.mark.slow], "slurm": [pytest.mark.slurm]}
 
@@ -27,6 +28,25 @@ every_executor = pytest.mark.parametrize(
     "entry",
     [pytest.param(entry, id=entry.name, marks=MARKS.get(entry.name, [])) for entry in EXECUTORS],
 )
+slurm_in_the_soak = pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(
+            entry,
+            id=entry.name,
+            marks=[*MARKS.get(entry.name, []), *([pytest.mark.soak] * (entry.name == "slurm"))],
+        )
+        for entry in EXECUTORS
+    ],
+)
+"""For what the equality of all results implies, or one executor of several shows."""
+
+
+@pytest.fixture(scope="module")
+def shared_slurm(scripts: Path) -> Iterator[SlurmCluster]:
+    """A real Slurm for all tests here: none of them kills a part of it."""
+    with SlurmCluster(scripts) as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +55,8 @@ def _slurm_where_it_is_needed(
 ) -> None:
     told = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     if "slurm" in (told.get("name"), getattr(told.get("entry"), "name", None)):
-        request.getfixturevalue("slurm")
+        cluster = request.getfixturevalue("shared_slurm")
+        monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
         monkeypatch.chdir(tmp_path)  # its folder is made here
 
 
@@ -75,7 +96,7 @@ def test_numbers_that_are_not_finite_are_unknown(entry: ExecutorEntry) -> None:
     assert completion.duration_s >= 0.0
 
 
-@every_executor
+@slurm_in_the_soak
 def test_an_exception_is_a_failed_run_with_its_words(entry: ExecutorEntry) -> None:
     with entry.build(Dying(), 1) as executor:
         executor.submit(ExecutionRequest(1, {"x": 1, "y": 0, "mode": "plain"}, seed=1))
@@ -162,7 +183,7 @@ def test_only_the_run_that_is_meant_is_ended(entry: ExecutorEntry) -> None:
     assert found[2].measures is not None
 
 
-@every_executor
+@slurm_in_the_soak
 def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: ExecutorEntry) -> None:
     with entry.build(Bowl(), 1) as executor:
         executor.listen(Heard())
@@ -176,7 +197,7 @@ def test_a_run_that_cannot_be_watched_gives_its_result_all_the_same(entry: Execu
 @pytest.mark.parametrize(
     ("name", "n_runs"),
     [
-        pytest.param("process_pool", 24, marks=pytest.mark.slow),
+        pytest.param("process_pool", 8, marks=pytest.mark.slow),
         pytest.param("dask", 8, marks=pytest.mark.slow),
         pytest.param("slurm", 8, marks=pytest.mark.slurm),
     ],

@@ -26,7 +26,7 @@ RULES = backfills_for("processors")
 POLICIES = [(order, rule) for order in known_names()["order"] for rule in RULES]
 USUAL = [(order, rule) for order in ("fcfs", "sjf") for rule in ("none", "easy")]
 CASES = [(log, *policy) for log in LOGS for policy in USUAL] + [
-    (LOGS[i % len(LOGS)], *policy)  # each of the others on one log
+    pytest.param(LOGS[i % len(LOGS)], *policy, marks=pytest.mark.soak)  # each other on one log
     for i, policy in enumerate(POLICIES)
     if policy not in USUAL
 ]
@@ -43,7 +43,7 @@ def test_every_policy_on_every_engine(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
     is_usual = (order, backfill) in USUAL
-    workload = real_logs.read(shared_data, log).head(1000 if is_usual else 200)
+    workload = real_logs.read(shared_data, log).head(400 if is_usual else 200)
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)  # so that queues form
     short_s = float(np.median(workload.requested_s))
     split = ClusterSpec((Partition("short", max(1, procs // 4), short_s), Partition("rest", procs)))

@@ -65,7 +65,7 @@ def split(workload: Workload, procs: int) -> ClusterSpec:
 def test_real_logs_start_as_in_the_naive_scheduler(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
-    workload = real_logs.read(shared_data, log).head(2000 if order == "fcfs" else 1000)
+    workload = real_logs.read(shared_data, log).head(800 if order == "fcfs" else 400)
     # A smaller machine than the real one, so that queues form and backfilling has work to do.
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)
     for cluster in (ClusterSpec.single(procs), split(workload, procs)):

@@ -82,7 +82,7 @@ def test_real_logs_run_as_in_the_naive_scheduler(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
     path = shared_data / "swf" / f"{log}.swf.gz"
-    workload = load_workload(path, rules=LOGS[log], first=600 if order == "fcfs" else 400)
+    workload = load_workload(path, rules=LOGS[log], first=300 if order == "fcfs" else 200)
     procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)
     cluster = ClusterSpec((Partition.of_machines("main", unlike_machines(procs)),))
     scenario = Scenario(

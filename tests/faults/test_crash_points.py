@@ -132,7 +132,8 @@ def test_a_death_at_some_statements(folder: Path, way: object) -> None:
 
 
 @pytest.mark.soak
-def test_a_death_at_every_statement(folder: Path) -> None:
+def test_a_death_at_every_third_statement(folder: Path) -> None:
     n = len(statements(folder))
-    tried(folder, unwind, range(1, n + 1))
-    print(json.dumps({"statements": n, "deaths": 2 * n}))  # noqa: T201
+    numbers = range(1, n + 1, 3)
+    tried(folder, unwind, numbers)
+    print(json.dumps({"statements": n, "deaths": 2 * len(numbers)}))  # noqa: T201

@@ -154,7 +154,8 @@ def states() -> list[RunState]:
 
 
 def _marks(name: str, number: signal.Signals) -> list[pytest.MarkDecorator]:
-    is_long = name in ("dask=tcp", "dask=slurm") or number != SIGNALS[name][0]
+    again = ("process_pool", "dask=tcp", "dask=slurm")  # others show most of what they show
+    is_long = name in again or number != SIGNALS[name][0]
     marks = [pytest.mark.slurm] if "slurm" in name else []
     return [*marks, pytest.mark.soak] if is_long else marks
 
@@ -195,7 +196,9 @@ def test_a_signal_ends_a_sweep_in_the_same_way_on_every_executor(
     assert json.loads(resumed.stdout)["runs"] == {"submitted": 6, "completed": 6, "failed": 0}
 
 
-@pytest.mark.parametrize("name", ["serial", "process_pool", "dask"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("serial", marks=pytest.mark.soak), "process_pool", "dask"]
+)
 def test_a_killed_sweep_leaves_neither_workers_nor_programs(
     request: pytest.FixtureRequest, mark: str, name: str
 ) -> None:
@@ -265,6 +268,7 @@ def test_signals_again_and_again_leave_nothing_behind(
     assert until(lambda: is_gone(request, "process_pool", process.pid, mark))
 
 
+@pytest.mark.soak
 def test_what_dask_has_lost_is_said_at_once(
     request: pytest.FixtureRequest, dask_cluster: Cluster, mark: str
 ) -> None:

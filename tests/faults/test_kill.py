@@ -19,8 +19,8 @@ from assistant.store.event_store import SqliteStore
 
 pytestmark = pytest.mark.slow
 
-N_KILLS = 25
-N_WHOLE = 10
+N_KILLS = 12
+N_WHOLE = 4
 """So many of the killed are started as people do; the rest are forked from one that has imported
 everything, for the imports take longer than the sweep."""
 LOOK_EVERY_S = 0.002

@@ -36,7 +36,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "killed",
     [
-        "nobody",
+        pytest.param("nobody", marks=pytest.mark.soak),
         pytest.param("a node", marks=pytest.mark.soak),
         pytest.param("the controller", marks=pytest.mark.soak),
         "both",

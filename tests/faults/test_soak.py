@@ -1,4 +1,4 @@
-"""The soak in CI: three hundred faults at random moments, and no orphans."""
+"""The soak in CI: a hundred faults at random moments, and no orphans."""
 
 import json
 import os
@@ -37,10 +37,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @pytest.mark.soak
-def test_nothing_is_lost_through_three_hundred_faults(tmp_path: Path) -> None:
+def test_nothing_is_lost_through_a_hundred_faults(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "tests.faults.soak", "--seed", str(SEED)]
-    command += ["--faults", "320", "--per-round", "320", "--json", str(report)]
+    command += ["--faults", "120", "--per-round", "120", "--json", str(report)]
     ran = subprocess.run(
         command,
         check=False,
@@ -53,9 +53,9 @@ def test_nothing_is_lost_through_three_hundred_faults(tmp_path: Path) -> None:
     print(ran.stdout)  # noqa: T201 - the table
     assert ran.returncode == 0, ran.stdout + ran.stderr
     told = json.loads(report.read_text())
-    assert sum(told["faults"].values()) >= 300, ran.stdout
+    assert sum(told["faults"].values()) >= 100, ran.stdout
     assert len({kind[:2] for kind in told["faults"]} & KINDS) >= 6, ran.stdout
-    assert all(one["notes"]["completed"] >= 100 for one in told["rounds"]), ran.stdout
+    assert all(one["notes"]["completed"] >= 30 for one in told["rounds"]), ran.stdout
 
 
 def until(holds: object, seconds: float = 30.0) -> bool:

@@ -22,11 +22,11 @@ def test_the_queue_is_as_its_model() -> None:
 
 @pytest.mark.soak
 @pytest.mark.slow
-def test_the_queue_is_as_its_model_through_ten_thousand_calls() -> None:
+def test_the_queue_is_as_its_model_through_thousands_of_calls() -> None:
     machine.OPERATIONS.clear()
     run_state_machine_as_test(
-        machine.Queue, settings=settings(ALL, max_examples=300, stateful_step_count=60)
+        machine.Queue, settings=settings(ALL, max_examples=120, stateful_step_count=60)
     )
     print(json.dumps({"calls": machine.OPERATIONS.total(), **machine.OPERATIONS}))  # noqa: T201
-    assert machine.OPERATIONS.total() >= 10_000
-    assert min(machine.OPERATIONS.values()) >= 20  # what is drawn varies with the loaded modules
+    assert machine.OPERATIONS.total() >= 4_000
+    assert min(machine.OPERATIONS.values()) >= 5  # what is drawn varies with the loaded modules

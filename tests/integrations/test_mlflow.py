@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from assistant.core.errors import SettingsError
 from assistant.core.events import RunReported
 from tests.docs.pages import pages
 
-mlflow = pytest.importorskip("mlflow")
-from mlflow import MlflowClient  # noqa: E402
-
-pytestmark = pytest.mark.slow  # importing the package takes a second
+pytestmark = [
+    pytest.mark.slow,  # importing the package takes a second: not before a test needs it
+    pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed"),
+]
 SPACE = {"lr": [0.1, 0.03, 0.01], "layers": range(1, 5)}
 
 
@@ -34,9 +35,15 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     return f"file://{tmp_path / 'mlruns'}"
 
 
+def client_of(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
 def stored(uri: str, name: str) -> tuple[Any, dict[int, Any]]:
     """Return the run of the sweep, and the nested runs by number."""
-    client = MlflowClient(uri)
+    client = client_of(uri)
     found = client.search_runs([client.get_experiment_by_name(name).experiment_id])
     runs = {int(run.data.tags["copperline.run"]): run for run in found}
     assert len(runs) == len(found)
@@ -75,7 +82,7 @@ def test_every_run_is_nested_with_params_metrics_times_and_status(uri: str) -> N
     assert runs[2].data.metrics == {}
     assert study.best is not None
     assert runs[study.best.run].data.metrics == {"loss": study.best.value, "curve _s_": 2.0}
-    client = MlflowClient(uri)
+    client = client_of(uri)
     curve = client.get_metric_history(runs[1].info.run_id, "curve _s_")
     assert [(point.step, point.value) for point in curve] == [(0, 3.0), (1, 2.0)]
     assert sweep.info.status == "FINISHED"
@@ -108,7 +115,7 @@ def test_it_is_live_and_a_later_call_adds_what_is_missing(uri: str, tmp_path: Pa
     assert {number: run.info.status for number, run in runs.items()} == dict.fromkeys(
         range(1, 6), "FINISHED"
     )
-    client = MlflowClient(uri)
+    client = client_of(uri)
     assert len(client.get_metric_history(runs[1].info.run_id, "loss")) == 1
 
 
@@ -122,7 +129,7 @@ def test_intermediate_results_are_steps(uri: str) -> None:
             study.session._event_log.record(reported)
         study.tell(run, 1.0)
     _, runs = stored(uri, "net")
-    points = MlflowClient(uri).get_metric_history(runs[1].info.run_id, "loss")
+    points = client_of(uri).get_metric_history(runs[1].info.run_id, "loss")
     assert [(point.step, point.value) for point in points] == [(0, 3.0), (1, 2.0), (2, 1.0)]
 
 
@@ -134,7 +141,7 @@ def test_a_fault_is_told_once_and_the_study_goes_on(
 
     study = cl.study(SPACE, minimise="loss", runs=4, name="net")
     study.log_to_mlflow(uri)
-    monkeypatch.setattr(MlflowClient, "log_batch", refuse)
+    monkeypatch.setattr("mlflow.MlflowClient.log_batch", refuse)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         while run := study.ask():

@@ -190,13 +190,13 @@ def test_agreements_are_judged_by_the_time_beyond_them() -> None:
 @pytest.mark.soak
 @pytest.mark.slow
 def test_whoever_gains_most_first_leaves_less_potential_than_first_come_first_served() -> None:
-    """Thirty seeds, common random numbers; the interval of the mean difference is below zero."""
+    """Twelve seeds, common random numbers; the interval of the mean difference is below zero."""
     plan = FleetPlan(
         n_models=60, drifts_per_month=6.0, work=8.0, triggers=(TriggerRule("drift", 0.03),)
     )
     base = PlatformScenario(duration_s=10 * DAY_S, interarrival_factor=8.0, fleet=plan)
     differences = []
-    for seed in range(30):
+    for seed in range(12):
         left = {}
         for name in ("fifo", "potential"):
             platform = Platform().having("training", capacity=2, discipline=name)
@@ -205,5 +205,5 @@ def test_whoever_gains_most_first_leaves_less_potential_than_first_come_first_se
             left[name] = found.potential.mean()
         differences.append(left["potential"] - left["fifo"])
     mean = np.mean(differences)
-    half = 2.045 * np.std(differences, ddof=1) / np.sqrt(30)
+    half = 2.201 * np.std(differences, ddof=1) / np.sqrt(12)
     assert mean + half < 0

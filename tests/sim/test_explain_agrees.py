@@ -92,7 +92,7 @@ def test_explanations_agree_with_a_crowded_schedule(order: str, backfill: str) -
 
 
 @given(plain_scenarios(most_jobs=12))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_explanations_agree_with_the_schedule(scenario: Scenario) -> None:
     result = simulate(scenario, engine="interpreted")
     for row, job_id in enumerate(scenario.workload.job_id.tolist()):
@@ -230,7 +230,7 @@ def check_against(
 
 
 @given(scenarios(most_jobs=8))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_rule_gets_a_wait_without_a_gap(scenario: Scenario) -> None:
     """What is known of a rule or not: the phases are the wait, and the start is the schedule's."""
     if order_named(scenario.order).score_now is not None:

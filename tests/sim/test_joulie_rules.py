@@ -78,6 +78,7 @@ def test_the_table_sees_a_rule_that_is_broken(told: dict[str, Any], rule: str) -
     assert rule in found, found
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("nth", range(3))
 def test_the_table_sees_rules_that_are_broken_together(nth: int) -> None:
     """Break all rules at a time: each by the first, second or third change that breaks it."""

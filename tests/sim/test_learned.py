@@ -148,6 +148,7 @@ def test_a_result_names_the_scheduler_that_placed() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["graph", "jobs"])
 def test_machine_code_sees_deep_graphs_as_python(kind: str) -> None:
     """Ten jobs of six tasks for one core: nothing but the scores decides their order."""
@@ -168,6 +169,7 @@ def test_machine_code_sees_deep_graphs_as_python(kind: str) -> None:
         assert as_columns(python) == as_columns(machine_code), seed
 
 
+@pytest.mark.soak
 def test_equal_machines_are_filled_in_turn_in_machine_code_too() -> None:
     """Ties, machines that stop being equal, and several of each job in one decision."""
     tasks = Tasks.from_arrays(

@@ -155,6 +155,7 @@ def test_quantiles_are_those_of_the_authors_program() -> None:
     assert (np.abs(whole["deviation"]) <= 3 * np.array(whole["spread"]) + 1e-9).all(), whole
 
 
+@pytest.mark.soak
 def test_the_truncated_clock_loses_half_a_second_a_job() -> None:
     model = published_model("lublin").with_parameters({"types": "interactive"})
     exact, lost = (

@@ -68,6 +68,7 @@ def test_kernels_get_their_own_parameters_and_no_others(
     assert command(["queue", name]) == 0
 
 
+@pytest.mark.soak
 def test_the_training_of_the_page_runs(page: Path) -> None:
     assert command(["sweep", "kernels.toml", "--runs", "2"]) == 0
 

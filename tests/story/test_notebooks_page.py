@@ -42,6 +42,7 @@ def test_the_cells_of_the_page_run_and_the_view_follows_the_study(
     assert "95 %" in output(effects, "execute_result")
 
 
+@pytest.mark.soak
 def test_a_stored_experiment_is_watched_while_another_session_executes_it(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def test_the_papers_case_is_played_traced_and_described(
     assert "Wait by resource" in capsys.readouterr().out
 
 
+@pytest.mark.soak
 def test_a_steered_platform_is_reported_beside_today(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,9 +87,9 @@ def test_a_slip_of_the_name_is_understood(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("copperline run", "runs"),
+        pytest.param("copperline run", "runs", marks=pytest.mark.soak),
+        pytest.param("copperline workload d", "describe", marks=pytest.mark.soak),
         ("copperline runs --pa", "--parquet"),
-        ("copperline workload d", "describe"),
     ],
 )
 def test_the_shell_completes_commands_and_options(words: str, completed: str) -> None:

@@ -274,6 +274,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path) -> P
     return tmp_path
 
 
+@pytest.mark.soak
 def test_the_function_of_the_page_is_in_the_report_and_in_event_logs(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_script_finds_the_front_and_the_report_tells_it() -> None:
     assert sum(not point.on_front for point in data.trade) == 60 - len(wanted)
 
 
+@pytest.mark.soak
 def test_trade_offs_of_a_real_log(shared_data: Path) -> None:
     """Mean wait against the size of the cluster: the constraint of the log's own sweep is off."""
     from sim import load_workload

@@ -67,7 +67,7 @@ def values() -> st.SearchStrategy[dict[str, Level]]:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(conditions(), values())
 def test_an_exclusion_means_what_python_means(text: str, given_values: dict[str, Level]) -> None:
     exclusion = Exclusion.parse(text)

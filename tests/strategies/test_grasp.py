@@ -373,6 +373,7 @@ def test_a_reason_names_the_construction_the_chance_and_the_best_run() -> None:
     assert suggestion.interval is not None
 
 
+@pytest.mark.soak
 def test_large_spaces_are_searched_by_constructions_near_the_optimum() -> None:
     """10^12 points with a unimodal response: 40 runs come within a fifth of the median loss."""
     space = ParameterSpace(tuple(Parameter(f"p{i}", tuple(range(10))) for i in range(12)))

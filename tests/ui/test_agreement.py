@@ -124,11 +124,16 @@ def test_bad_terms_are_refused_beside_their_field() -> None:
     ("terms", "options"),
     [
         (SlaFields(goal="2.5"), ("--goal", "2.5")),
-        (
+        pytest.param(
             SlaFields(cost_limit="60", measure="objective"),
             ("--cost-limit", "60", "--cost-measure", "objective"),
+            marks=pytest.mark.soak,
         ),
-        (SlaFields(goal="2.5", go_on=True), ("--goal", "2.5", "--at-goal", "go_on")),
+        pytest.param(
+            SlaFields(goal="2.5", go_on=True),
+            ("--goal", "2.5", "--at-goal", "go_on"),
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_the_service_and_the_command_line_end_at_the_same_run(

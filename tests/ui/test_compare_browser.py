@@ -38,6 +38,7 @@ def program(store: Path, name: str, license_file: Path, n: int) -> Session:
     return session
 
 
+@pytest.mark.soak
 def test_a_person_compares_marks_saves_and_runs_failures_again(
     chromium: str, tmp_path: Path, repository: Path
 ) -> None:

@@ -51,6 +51,7 @@ def after(page: AppTest) -> AppTest:
     until = time.monotonic() + PATIENCE_S
     while under_way(page) is not None:
         assert time.monotonic() < until, "it does not end"
+        time.sleep(0.2)  # the core is for the work, not for drawing the page again and again
         page = sound(page.run())
     return sound(page.run())
 

@@ -56,6 +56,7 @@ def after(page: AppTest, kind: str) -> AppTest:
     until = time.monotonic() + PATIENCE_S
     while workload_background.generation_jobs().of(owner(page, kind)) is not None:
         assert time.monotonic() < until, "it does not end"
+        time.sleep(0.2)  # the core is for the fit, not for drawing the page again and again
         page = sound(page.run())
     return sound(page.run())
 

@@ -6,6 +6,7 @@ its dashboard, and the comparison of a log with its simulation.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,10 +40,24 @@ from assistant.presentation.tables.experiment_comparison import ExperimentCompar
 from assistant.presentation.tables.forecast_backtest import ForecastSection, prediction_marks
 from assistant.presentation.text import number_format
 
+_FILTERS: dict[str, Callable[..., str]] = {
+    "amount": effects_tables.amount,
+    "interval": effects_tables.interval_text,
+    "number": number_format.number,
+    "quantity": number_format.quantity,
+    "moment": number_format.moment,
+    "percent": chances.percent,
+    "band": chances.band_words,
+}
 
+
+@cache
 def page_environment(*packages: str) -> jinja2.Environment:
-    """Return a Jinja environment for HTML templates that may include ``style.html.j2``."""
-    return jinja2.Environment(
+    """Return a Jinja environment for HTML templates that may include ``style.html.j2``.
+
+    A process has one for the same packages, because it holds the compiled templates.
+    """
+    environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [
                 jinja2.PackageLoader(package)
@@ -54,6 +69,8 @@ def page_environment(*packages: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(_FILTERS)
+    return environment
 
 
 def svg(spec: Spec) -> Markup:
@@ -120,33 +137,26 @@ MAX_ROWS = 2_000
 
 def render_html(data: ReportData) -> str:
     """Render a report as an HTML page with its charts as SVG."""
-    environment = page_environment()
-    filters: dict[str, Callable[..., str]] = {
-        "amount": effects_tables.amount,
-        "interval": effects_tables.interval_text,
-        "number": number_format.number,
-        "quantity": number_format.quantity,
-        "moment": number_format.moment,
-        "percent": chances.percent,
-        "band": chances.band_words,
-    }
-    environment.filters.update(filters)
     title = _titled(data.value_name, data.unit)
-    return environment.get_template("report.html.j2").render(
-        data=data,
-        rows=_rows(data),
-        best_so_far=svg(vega_lite.best_so_far(data.points, data.baseline_value, title))
-        if data.points
-        else None,
-        trade=svg(
-            vega_lite.trade_off(data.trade, title, _titled(data.second_name, data.second_unit))
+    return (
+        page_environment()
+        .get_template("report.html.j2")
+        .render(
+            data=data,
+            rows=_rows(data),
+            best_so_far=svg(vega_lite.best_so_far(data.points, data.baseline_value, title))
+            if data.points
+            else None,
+            trade=svg(
+                vega_lite.trade_off(data.trade, title, _titled(data.second_name, data.second_unit))
+            )
+            if data.second_name is not None and data.trade
+            else None,
+            **_effects(data, title),
+            **_forecast(data, title),
+            promises=_promises(data),
+            trained=[(curve.sentence, svg(learning_curve(curve))) for curve in data.trained],
         )
-        if data.second_name is not None and data.trade
-        else None,
-        **_effects(data, title),
-        **_forecast(data, title),
-        promises=_promises(data),
-        trained=[(curve.sentence, svg(learning_curve(curve))) for curve in data.trained],
     )
 
 

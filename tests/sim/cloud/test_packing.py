@@ -112,9 +112,9 @@ def test_random_takes_every_server_with_room_as_often() -> None:
     assert np.isnan(where).all()  # there is always another server
     told = requests((0, 9, 1, 1), (1, 9, 1, 1), (2, 9, 3, 3))
     failed = [
-        not np.isnan(pack_jobs(told, [servers("random", 2, 3, 3, s)]).cpu[0]) for s in range(200)
+        not np.isnan(pack_jobs(told, [servers("random", 2, 3, 3, s)]).cpu[0]) for s in range(80)
     ]
-    assert 0.4 < np.mean(failed) < 0.6  # both on one server, or not
+    assert 0.3 < np.mean(failed) < 0.7  # both on one server, or not
 
 
 def test_who_ends_makes_room_at_that_very_time() -> None:
