@@ -81,7 +81,7 @@ def _last_call(execution: ExecutionStatus) -> str:
 
 def numbers(experiment: Experiment) -> list[str]:
     """Describe the progress of an experiment: run counts, deadline, and whether it steers."""
-    failed, running, waiting = (
+    failed, running, queued = (
         experiment.n_in(state) for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
     )
     done, limit, left = experiment.n_ended, experiment.sla.max_runs, experiment.runs_left
@@ -90,10 +90,10 @@ def numbers(experiment: Experiment) -> list[str]:
         parts.append(f"{left} left")
     if failed:
         parts.append(f"{failed} failed")
-    if running or waiting:
-        n_held = sum(run.held for run in experiment.runs_in(RunState.QUEUED))
+    if running or queued:
+        n_held = queued - len(experiment.waiting)
         suffix = f", {n_held} held" if n_held else ""
-        parts.append(f"{running} running, {waiting} waiting{suffix}")
+        parts.append(f"{running} running, {len(experiment.waiting)} waiting{suffix}")
     if experiment.sla.deadline_s is not None and experiment.finished is None:
         parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
     return parts + _mode(experiment)

@@ -164,6 +164,7 @@ def _colour(sort: Sequence[str], names: Sequence[str]) -> Spec:
     colours = dict(zip(names, series(len(names)), strict=True))
     return nominal(
         "name", sort, [colours[name] for name in sort], sort=list(sort),
-        legend={"title": None, "orient": "top", "labelLimit": 260, "columns": 3,
+        legend={"title": None, "orient": "top", "columns": {"expr": "width < 480 ? 1 : 3"},
+                "labelLimit": {"expr": "width < 480 ? width - 30 : width / 3 - 40"},
                 "labelColor": TEXT, "symbolType": "circle", "symbolOpacity": 1},
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from assistant.presentation.charts.axes import value_axis
 from assistant.presentation.charts.palette import ACCENT, DOMINATED, GROUND, MUTED, TEXT, WARN
-from assistant.presentation.text.number_format import duration, quantity
+from assistant.presentation.text.number_format import duration, quantity, unit_of
 
 Spec = dict[str, Any]
 
@@ -214,8 +214,12 @@ def best_axis(
 
 
 def unit_in(title: str) -> str:
-    """Return the unit at the end of a title, such as ``s`` of ``wait [s]``, or an empty text."""
-    return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else ""
+    """Return the unit at the end of a title, or an empty text.
+
+    >>> unit_in("wait [h]"), unit_in("mean_wait_s"), unit_in("loss")
+    ('h', 's', '')
+    """
+    return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else unit_of(title)
 
 
 def slant(labels: Sequence[str]) -> int:

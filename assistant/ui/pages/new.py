@@ -274,7 +274,7 @@ def _failed(failure: Mapping[str, Any]) -> None:
 STEPS = ("What to run", "Parameters", "Objective and goal")
 
 _PLACES = (
-    r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+)",
+    r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+|accounts)",
     r"new-(p\d+-\w+|parameters|levels|options|exclude|procs|order|futures[-\w]*)",
 )
 """Keys of the fields of each step but the last; other messages belong to the last one."""

@@ -145,6 +145,7 @@ class ClusterFields:
     too_wide: str = "reject"
     overrun: str = "raise"
     dependencies: str = "ignore"
+    accounts: str = ""
     levels: Mapping[str, tuple[str, ...]] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     futures: FuturesFields = field(default_factory=FuturesFields)
@@ -318,7 +319,7 @@ CLUSTER_BINDINGS = tuple(
     Binding(f"application.{path}", f"cluster.{path.rpartition('.')[2]}")
     for path in (
         "preset", "first", "procs", "baseline.order", "baseline.backfill", "small_job_below",
-        "small_job_wait", "too_wide", "overrun", "dependencies",
+        "small_job_wait", "too_wide", "overrun", "dependencies", "accounts",
     )
 )  # fmt: skip
 FUTURES_BINDINGS = tuple(

@@ -254,12 +254,7 @@ def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
         value_title(experiment): [None if o is None else o.value for o in outcomes],
         "constraints": ["" if o is None else _CONSTRAINTS[o.feasible] for o in outcomes],
     }
-    level_texts = labels.level_columns(
-        experiment.space,
-        [run.configuration for run in latest_first],
-        lambda parameter, value: level_words(value, parameter.unit),
-    )
-    columns |= dict(zip(experiment.space.names, level_texts, strict=True))
+    columns |= labels.level_columns(experiment.space, [run.configuration for run in latest_first])
     columns["from"] = [labels.SOURCES[run.source] for run in latest_first]
     frame = pd.DataFrame(columns)
     if not experiment.opened.objective.constraints:

@@ -29,7 +29,7 @@ from assistant.presentation.charts import forecast
 from assistant.presentation.charts.forecast import ChanceBand, Destination, ForecastCurve
 from assistant.presentation.report.data import run_points
 from assistant.presentation.text.forecast import ForecastSubject, clock, count, figures
-from assistant.presentation.text.number_format import level, moment, number, quantity
+from assistant.presentation.text.number_format import moment, number, quantity
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
 from assistant.ui.intents import FormFieldError
@@ -203,13 +203,9 @@ def _runs_cell(runs: int | None) -> str:
 
 def suggestions_table(experiment: Experiment, suggestions: Sequence[Suggestion]) -> pd.DataFrame:
     """Return the table of suggestions with levels and reasons."""
-    space = experiment.space
     return pd.DataFrame(
         {
-            **{
-                labels.column(p): level(space.all_values(suggestion.configuration)[p.name])
-                for p in space.parameters
-            },
+            **labels.cells(experiment.space, suggestion.configuration),
             "why": suggestion.reason,
         }
         for suggestion in suggestions
