@@ -195,7 +195,10 @@ def test_the_rows_say_how_far_each_is(store: Path, service: House, table: Path) 
     assert names(page) == [r"second \[x](y)", "first"]
     second, first = rows(page)
     assert second == "‖ paused | no result yet | 0 of 5 runs | "
-    assert re.sub(r" \(.*to the deadline\)", "", first) == "‖ paused | 14 (minimise objective) | 2 of 5 runs | "
+    assert (
+        re.sub(r" \(.*to the deadline\)", "", first)
+        == "‖ paused | 14 (minimise objective) | 2 of 5 runs | "
+    )
     assert "to the deadline" in first
     pictures = [str(html.proto.body).count("<img") for html in page.get("html")]
     assert sum(pictures) == 2, "the line of the first, and the example"

@@ -63,7 +63,7 @@ from assistant.ui.pages.space_map import (
 from assistant.ui.state import ExperimentView
 from strategies import Parameter, StrategyError
 
-MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 500, 9
+MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 300, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,15 +542,12 @@ def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
     if space_map.expected is not None:
         frame[f"predicted {title}"] = space_map.expected.values
         frame["from"], frame["to"] = space_map.expected.lows, space_map.expected.highs
-    frame["region"] = [
-        "" if not region_id else str(region_id) for region_id in space_map.region_ids.tolist()
-    ]
+    region_ids = space_map.region_ids()
+    frame["region"] = [str(region_id) if region_id else "" for region_id in region_ids.tolist()]
     frame["may be suggested"] = [admission_words(state) for state in space_map.admitted.tolist()]
     if space_map.mode == "regions":
-        order = np.argsort(
-            np.where(space_map.region_ids > 0, space_map.region_ids, 1_000_000), kind="stable"
-        )
-        return frame.iloc[order]
+        last = np.where(region_ids > 0, region_ids, 1_000_000)
+        return frame.iloc[np.argsort(last, kind="stable")]
     worst_last = -1 if experiment.opened.objective.goal == "maximise" else 1
     sign = 1 if space_map.mode == "uncertainty" else worst_last
     return frame.iloc[np.argsort(sign * space_map.values, kind="stable")]  # NaN comes last
