@@ -6,7 +6,7 @@ An experiment has the same colour in all of them. A click on the legend fades th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.axes import unit_in, value_axis
 from assistant.presentation.charts.palette import TEXT, series
 from assistant.presentation.charts.vega_lite import (
     RunPoint,
@@ -14,7 +14,6 @@ from assistant.presentation.charts.vega_lite import (
     frame,
     nominal,
     run_axis,
-    unit_in,
 )
 from assistant.presentation.text.number_format import quantity
 

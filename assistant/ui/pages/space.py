@@ -24,7 +24,7 @@ from assistant.analysis.response_map import (
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
-from assistant.presentation.charts.axes import is_logarithmic
+from assistant.presentation.charts.axes import is_logarithmic, unit_in
 from assistant.presentation.charts.response_map import (
     BRUSH,
     CELL,
@@ -33,7 +33,6 @@ from assistant.presentation.charts.response_map import (
     brushed_runs,
     parallel,
 )
-from assistant.presentation.charts.vega_lite import unit_in
 from assistant.presentation.text.number_format import (
     INACTIVE,
     level,
