@@ -64,7 +64,8 @@ def state_words(snapshot: ExperimentSnapshot, page: str = "") -> str:
     state = snapshot.state
     words = f"**{state.icon} {labels.escape_markdown(state.sentence)}**"
     if state.next_step in (NextStep.WORKER, NextStep.CLIENT) or (
-        _PAGES.get(state.next_step) == page and state.next_step is not NextStep.REPORT
+        _PAGES.get(state.next_step) == page
+        and state.next_step not in (NextStep.REPORT, NextStep.CORRECT)  # the sentence says it
     ):
         words += f" {state.next_step}"
     if state.next_step is NextStep.WORKER:
