@@ -185,17 +185,3 @@ def interval(low: float | None, high: float | None) -> str:
     ('1 to 2.5', 'unknown')
     """
     return "unknown" if low is None or high is None else f"{number(low)} to {number(high)}"
-
-
-def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
-    """Describe a region by its levels (``box``), omitting parameters of which it has all levels."""
-    parts = []
-    for parameter, ids in zip(space.parameters, box, strict=True):
-        if len(ids) == parameter.n_levels:
-            continue
-        ordered = sorted(ids, key=parameter.ranks.__getitem__)
-        names = [level_words(parameter.levels[i], parameter.unit) for i in ordered]
-        if len(names) > 2 and parameter.kind != "nominal":
-            names = [f"{names[0]} to {names[-1]}"]
-        parts.append(f"{parameter.name} {' or '.join(names)}")
-    return ", ".join(parts) or "everywhere"
