@@ -587,12 +587,14 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
     page = press(page, "new-next")
     assert page.session_state["new-step"] == "What to run", "it stays where something is missing"
     assert "Enter the command" in page.warning[0].value
+    assert any(":material/edit: 1 field to fill in" in one.value for one in page.caption)
     page = type_in(page, {"limit": "soon"})
     assert "such as 90s" in page.error[0].value
     page = type_in(page, {"limit": "", "command": "sh p.sh {size}"})
     assert not page.error
     assert not page.warning
-    page = press(page, "new-next")
+    page = press(press(page, "new-next"), "new-next")
+    assert [one.value for one in page.warning] == ["Add at least one level."], "no level to choose"
     page = type_in(page, {f"p{draft(page).rows[0].uid}-levels": ["1", "x"]})
     assert "'x' is not a number" in page.error[0].value
 

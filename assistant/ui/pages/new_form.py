@@ -443,6 +443,8 @@ def baseline_level(row: ParameterRow) -> Level:
     place = f"new-p{row.uid}-baseline"
     name = row.name.strip() or "this parameter"
     if not row.baseline.strip():
+        if row.how == "list" and not row.levels:
+            return ""  # there is none to choose from; the message is drawn beside the levels
         raise MissingError(
             place,
             f"Choose the current level of {name}, or untick 'There is a current configuration'.",
