@@ -599,10 +599,13 @@ class MissingReport:
 
 
 @once_per_state
-def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingReport:
+def missing_report(
+    experiment: Experiment, target: EstimationTarget, *, has_block: bool = True
+) -> MissingReport:
     """Return the additional runs needed to estimate a target effect.
 
-    Queued and running runs count as ended; suggestions without a run do not.
+    Queued and running runs count as ended; suggestions without a run do not. The nearest factorial
+    block is searched for if it ``has_block``.
 
     Raises:
         StrategyError: a name that is no parameter, a closed level, or too many combinations.
@@ -617,7 +620,7 @@ def missing_report(experiment: Experiment, target: EstimationTarget) -> MissingR
                 "add or reopen a level"
             )
     missing = missing_runs(knowledge, target)
-    block = complete_block(knowledge, target.parameters)
+    block = complete_block(knowledge, target.parameters) if has_block else None
 
     def level_values(configurations: Sequence[Configuration]) -> tuple[dict[str, Level], ...]:
         return tuple(space.values(configuration) for configuration in configurations)

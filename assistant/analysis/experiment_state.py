@@ -204,12 +204,11 @@ def _with_running(experiment: Experiment, execution: ExecutionStatus) -> _Derive
 
 
 def _with_queued(experiment: Experiment, execution: ExecutionStatus) -> _Derived:
-    if not execution.active:
-        n_queued = experiment.n_in(RunState.QUEUED)
-        return StateName.PAUSED, _waiting_words(n_queued), NextStep.START
     if not experiment.waiting:
-        return StateName.NEEDS_YOU, "every waiting run is held", NextStep.RELEASE
+        return StateName.NEEDS_YOU, "every run of the queue is held", NextStep.RELEASE
     waiting = _waiting_words(len(experiment.waiting))
+    if not execution.active:
+        return StateName.PAUSED, waiting, NextStep.START
     if execution.has_worker:
         return StateName.RUNNING, waiting, NextStep.NONE
     if execution.external:

@@ -1,7 +1,7 @@
 """Labels: short texts and table cells of the pages, with words instead of unknown numbers."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from assistant.core.events import BatchSuggested
 from assistant.core.experiment import Experiment
@@ -10,10 +10,11 @@ from assistant.core.run import Run, RunState
 from assistant.presentation.text.number_format import (
     INACTIVE,
     duration,
-    level,
+    level_words,
     number,
     quantity,
     setting,
+    unit_of,
 )
 from strategies import Configuration, Level, Parameter, ParameterSpace
 
@@ -87,12 +88,16 @@ def value_words(value: float, unit: str) -> str:
 
 def column(parameter: Parameter) -> str:
     """Return the column heading of a parameter: its name and unit."""
-    return f"{parameter.name} [{parameter.unit}]" if parameter.unit else parameter.name
+    return measure_title(parameter.name, parameter.unit)
 
 
 def measure_title(name: str, unit: str) -> str:
-    """Return the heading of a measure: its name and unit."""
-    return f"{name} [{unit}]" if unit else name
+    """Return the heading of a measure: its name, and its unit if the name does not end in it.
+
+    >>> measure_title("mean_wait_s", "s"), measure_title("time", "s"), measure_title("loss", "")
+    ('mean_wait_s', 'time [s]', 'loss')
+    """
+    return f"{name} [{unit}]" if unit and unit != unit_of(name) else name
 
 
 def open_levels(space: ParameterSpace, parameter: Parameter) -> list[Level]:
@@ -133,19 +138,19 @@ def shown_values(space: ParameterSpace, configuration: Configuration) -> dict[st
 
 
 def cells(space: ParameterSpace, configuration: Configuration) -> dict[str, str]:
-    """Return the levels of a configuration as text, keyed by column heading."""
+    """Return the levels of a configuration as text, by parameter."""
     values = shown_values(space, configuration)
-    return {column(p): level(values[p.name]) for p in space.parameters}
+    return {p.name: level_words(values[p.name], p.unit) for p in space.parameters}
 
 
 def level_columns(
-    space: ParameterSpace,
-    configurations: Sequence[Configuration],
-    text: Callable[[Parameter, Level], str],
-) -> list[list[str]]:
-    """Return the levels of configurations as text, a list for each parameter."""
+    space: ParameterSpace, configurations: Sequence[Configuration]
+) -> dict[str, list[str]]:
+    """Return the levels of configurations as text, by parameter."""
     ids = space.marked_ids(space.level_ids(configurations)).T.tolist()
-    texts = [[*(text(p, value) for value in p.levels), INACTIVE] for p in space.parameters]
+    texts = [
+        [*(level_words(value, p.unit) for value in p.levels), INACTIVE] for p in space.parameters
+    ]
     columns = [
         [of_level[i] for i in level_ids] for of_level, level_ids in zip(texts, ids, strict=True)
     ]
@@ -156,7 +161,7 @@ def level_columns(
             INACTIVE if i < len(levels) and levels[i] == 0 else shown
             for i, shown in zip(limits, columns[width], strict=True)
         ]
-    return columns
+    return dict(zip(space.names, columns, strict=True))
 
 
 def run_label(experiment: Experiment, run: Run) -> str:
@@ -180,17 +185,3 @@ def interval(low: float | None, high: float | None) -> str:
     ('1 to 2.5', 'unknown')
     """
     return "unknown" if low is None or high is None else f"{number(low)} to {number(high)}"
-
-
-def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
-    """Describe a region by its levels (``box``), omitting parameters of which it has all levels."""
-    parts = []
-    for parameter, ids in zip(space.parameters, box, strict=True):
-        if len(ids) == parameter.n_levels:
-            continue
-        ordered = sorted(ids, key=parameter.ranks.__getitem__)
-        names = [level(parameter.levels[i]) for i in ordered]
-        if len(names) > 2 and parameter.kind != "nominal":
-            names = [f"{names[0]} to {names[-1]}"]
-        parts.append(f"{parameter.name} {' or '.join(names)}")
-    return ", ".join(parts) or "everywhere"

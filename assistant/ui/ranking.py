@@ -117,4 +117,4 @@ def ranking_chart(ranking: EffectsRanking, most: int | None = None) -> None:
     line = " Line: 95 % interval." if any(bar.low is not None for bar in first) else ""
     grey = " Grey: noise alone could make it." if not all(bar.is_clear for bar in first) else ""
     more = f" {len(bars) - len(first)} more on *Effects*." if len(bars) > len(first) else ""
-    st.caption(f"Bar: how far the levels of a parameter differ.{line}{grey}{more}")
+    st.caption(f"Bar and number: how far the levels of a parameter differ.{line}{grey}{more}")

@@ -64,7 +64,8 @@ def state_words(snapshot: ExperimentSnapshot, page: str = "") -> str:
     state = snapshot.state
     words = f"**{state.icon} {labels.escape_markdown(state.sentence)}**"
     if state.next_step in (NextStep.WORKER, NextStep.CLIENT) or (
-        _PAGES.get(state.next_step) == page and state.next_step is not NextStep.REPORT
+        _PAGES.get(state.next_step) == page
+        and state.next_step not in (NextStep.REPORT, NextStep.CORRECT)  # the sentence says it
     ):
         words += f" {state.next_step}"
     if state.next_step is NextStep.WORKER:
@@ -81,7 +82,7 @@ def _last_call(execution: ExecutionStatus) -> str:
 
 def numbers(experiment: Experiment) -> list[str]:
     """Describe the progress of an experiment: run counts, deadline, and whether it steers."""
-    failed, running, waiting = (
+    failed, running, queued = (
         experiment.n_in(state) for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
     )
     done, limit, left = experiment.n_ended, experiment.sla.max_runs, experiment.runs_left
@@ -90,10 +91,10 @@ def numbers(experiment: Experiment) -> list[str]:
         parts.append(f"{left} left")
     if failed:
         parts.append(f"{failed} failed")
-    if running or waiting:
-        n_held = sum(run.held for run in experiment.runs_in(RunState.QUEUED))
+    if running or queued:
+        n_held = queued - len(experiment.waiting)
         suffix = f", {n_held} held" if n_held else ""
-        parts.append(f"{running} running, {waiting} waiting{suffix}")
+        parts.append(f"{running} running, {len(experiment.waiting)} waiting{suffix}")
     if experiment.sla.deadline_s is not None and experiment.finished is None:
         parts.append(f"deadline: {labels.deadline_words(experiment.sla.deadline_s)}")
     return parts + _mode(experiment)

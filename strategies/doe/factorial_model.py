@@ -579,14 +579,15 @@ def press_statistic(model: FactorialModel) -> PressStatistic:
     """Compute PRESS from the leverages, without refitting the model."""
     if model.solution is None:
         return PressStatistic(None, None, 0, 0, "There is no run yet.")
-    free = model.solution.leverage < ALONE
+    leverage = model.solution.leverages(model.coding.design(model.ids))
+    free = leverage < ALONE
     n = int(free.sum())
     if n < 2:
         return PressStatistic(
             None, None, n, model.n - n,
             "Leave-one-out prediction is unknown: every run alone determines an effect.",
         )  # fmt: skip
-    errors = model.solution.residuals[free] / (1 - model.solution.leverage[free])
+    errors = model.solution.residuals[free] / (1 - leverage[free])
     response = model.relative[free]
     press = float(errors @ errors)
     total = float(np.sum((response - response.mean()) ** 2))

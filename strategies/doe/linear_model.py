@@ -142,7 +142,7 @@ GRAINS = 16  # Greatest residuals, in grains of the response, that count as roun
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Minimum-norm solution of a least squares problem, with residuals and leverages."""
+    """Minimum-norm solution of a least squares problem, with residuals."""
 
     # float64 [columns, rank], orthonormal columns that span the row space
     basis: NDArray[np.float64]
@@ -150,7 +150,6 @@ class Solution:
     # float64 [rank], the response in the directions of the singular vectors
     scores: NDArray[np.float64]
     residuals: NDArray[np.float64]  # float64 [n], exactly 0 where the fit is exact up to rounding
-    leverage: NDArray[np.float64]  # float64 [n], the diagonal of the hat matrix
 
     @property
     def rank(self) -> int:
@@ -201,6 +200,11 @@ class Solution:
         directions, _ = np.linalg.qr(self.scaled(functions).T)
         return inside.shape[1], float(np.sum((directions.T @ self.scores) ** 2))
 
+    def leverages(self, design: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the diagonal of the hat matrix of the design [n, columns]: float64 [n]."""
+        leverages: NDArray[np.float64] = np.minimum(np.sum(self.scaled(design) ** 2, axis=1), 1.0)
+        return leverages
+
     def shared(self, first: slice, second: slice) -> bool:
         """Return whether two blocks of columns are confounded, at least in part."""
         product = self.basis[first] @ self.basis[second].T
@@ -219,13 +223,11 @@ def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solutio
     rank = int((singular > singular[0] * max(design.shape) * np.finfo(np.float64).eps).sum())
     basis = right[:rank].T
     scores = directions[:, :rank].T @ rotated
-    hat = (design @ basis) / singular[:rank]  # orthonormal columns
-    residuals = response - hat @ scores
+    residuals = response - design @ (basis @ (scores / singular[:rank]))
     scale = float(np.abs(response).max())
     if not scale or float(np.abs(residuals).max()) <= GRAINS * grain_of(scale):
         residuals = np.zeros_like(residuals)
-    leverage = np.minimum(np.sum(hat**2, axis=1), 1.0)
-    return Solution(basis, singular[:rank], scores, residuals, leverage)
+    return Solution(basis, singular[:rank], scores, residuals)
 
 
 Term: TypeAlias = tuple[int, ...]

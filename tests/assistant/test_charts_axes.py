@@ -27,6 +27,7 @@ def test_an_axis_is_logarithmic_when_its_values_span_more_than_a_factor_of_ten()
 
 
 def test_long_seconds_are_read_in_minutes_hours_or_days() -> None:
+    assert value_axis([8 * 3_600, 11 * 3_600], "wait_s")["axis"]["values"][0] == 8 * 3_600
     axis = value_axis([8 * 3_600, 11 * 3_600], "wait [s]")
     assert axis["title"] == "wait"
     assert [tick / 3_600 for tick in axis["axis"]["values"]] == [8, 9, 10, 11]

@@ -182,7 +182,7 @@ def test_an_explanation_names_the_neighbour_the_best_and_every_level() -> None:
     )
     text = " ".join(told.sentences)
     assert told.sentences[0] == "Because."
-    assert "It was chosen by copper (neighbour)." in text
+    assert "It was chosen by copper (one step from a good run)." in text
     assert f"Prediction with 95 % interval: {expected_text(experiment, one)}" in text
     assert "Its chance to beat the best run was 25 %" in text
     assert best.outcome is not None

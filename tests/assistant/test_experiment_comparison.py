@@ -33,9 +33,9 @@ def test_settings_that_differ_and_best_configurations_stand_beside_each_other() 
     data = compare_experiments([short, long])
     assert data.names == ("short", "long")
     different = {row.name: row.texts for row in data.settings if row.differs}
-    assert different["runs"] == ("30", "40")
+    assert different["Runs"] == ("30", "40")
     assert different["current x"] == ("0", "none")
-    assert not {"objective", "application", "seed", "levels of x"} & set(different)
+    assert not {"Objective", "Application", "Seed", "levels of x"} & set(different)
     assert [row.name for row in data.best] == ["x", "y", "mode"]
     (group,) = data.groups
     assert group.value_name == "height"

@@ -63,7 +63,9 @@ SEEN = Forecast(
     cautions=(),
     calibration="example",
 )
-CHANCE = "Chance to reach 12,000 s with the 38 runs left: 25 % (11 to 48 % depending on the space)."
+CHANCE = (
+    "Chance to reach 3 h 20 min with the 38 runs left: 25 % (11 to 48 % depending on the space)."
+)
 
 
 def with_chance(chance: float) -> Forecast:
@@ -80,8 +82,8 @@ def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> No
         ),
         "The goal is probably reached within 62 further runs, 2 h 10 min at the pace so far.",
         (
-            "Best mean_wait_s expected after the 38 runs left: 12,500 s (11,500 to 13,000 s in 8 "
-            "of 10 cases)."
+            "Best mean_wait_s expected after the 38 runs left: 3 h 28 min (3 h 12 min to "
+            "3 h 37 min in 8 of 10 cases)."
         ),
         "The runs left end between 14:26 and 14:36 UTC, most likely about 14:31 UTC.",
     )
@@ -94,8 +96,8 @@ def test_a_likely_miss_tells_how_often_the_chance_its_band_and_its_basis() -> No
         (0.0999, "very_likely_miss", "Very likely to miss: about 9 in 10 sweeps"),
         (0.101, "likely_miss", "Likely to miss: about 9 in 10 sweeps"),
         (0.299, "likely_miss", "Likely to miss: about 7 in 10 sweeps"),
-        (0.301, "open", "Chance to reach 12,000 s"),
-        (0.699, "open", "Chance to reach 12,000 s"),
+        (0.301, "open", "Chance to reach 3 h 20 min"),
+        (0.699, "open", "Chance to reach 3 h 20 min"),
         (0.701, "on_track", "On track: about 7 in 10 sweeps like this one reached"),
         (0.995, "on_track", "On track: nearly all sweeps like this one reached"),
     ],
@@ -111,13 +113,13 @@ def test_verdicts_begin_at_their_bounds_and_between_there_is_none(
 
 def test_what_is_decided_has_no_chance() -> None:
     reached = replace(SEEN, goal=replace(GOAL, reached_by=17, chance=1.0, band=(1.0, 1.0)))
-    assert headline(WAIT, reached) == "The goal of 12,000 s is reached, by run 17."
+    assert headline(WAIT, reached) == "The goal of 3 h 20 min is reached, by run 17."
     assert chance_words(reached) == "goal reached by run 17"
     nothing = Interval(0.0, 0.0, 0.0)
     over = replace(SEEN, remaining=nothing, goal=replace(GOAL, chance=1e-304), is_over=True)
-    assert headline(WAIT, over) == "No run is left, and the goal of 12,000 s is not reached."
+    assert headline(WAIT, over) == "No run is left, and the goal of 3 h 20 min is not reached."
     finished = replace(WAIT, is_finished=True)
-    assert headline(finished, over) == "The goal of 12,000 s was not reached."
+    assert headline(finished, over) == "The goal of 3 h 20 min was not reached."
     assert forecast_sentences(finished, over) == ()
     assert chance_words(over) == ""
 
@@ -126,7 +128,8 @@ def test_silence_says_its_reason() -> None:
     goal = replace(GOAL, chance=None, band=None, runs_needed=None, if_doubled=None)
     seen = replace(SEEN, goal=goal, best=None, silence="7 runs have ended, and a forecast needs 12")
     assert headline(WAIT, seen) == (
-        "The chance to reach 12,000 s is not known yet: 7 runs have ended, and a forecast needs 12."
+        "The chance to reach 3 h 20 min is not known yet: 7 runs have ended, and a forecast "
+        "needs 12."
     )
     assert not any("%" in sentence for sentence in forecast_sentences(WAIT, seen))
     assert headline(WAIT, replace(seen, goal=None)) == (
@@ -251,7 +254,7 @@ def test_nothing_is_over_while_a_run_may_still_end() -> None:
     late = replace(rare, is_over=True, goal=replace(GOAL, chance=0.0), under_way=2)
     assert headline(WAIT, late) == (
         "2 runs are running, but no run can end within the SLA; the goal of "
-        "12,000 s is not reached."
+        "3 h 20 min is not reached."
     )
 
 

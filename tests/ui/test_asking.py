@@ -7,7 +7,7 @@ from assistant.core.sla import Sla
 from assistant.session.opening import open_session
 from assistant.store.event_store import MemoryStore
 from assistant.ui.state import ExperimentSnapshot
-from assistant.ui.status_bar import state_words
+from assistant.ui.status_bar import numbers, state_words
 from tests.assistant.examples import Bowl
 
 ASKING = "An external client takes the runs, "
@@ -32,3 +32,10 @@ def test_it_says_when_the_program_was_heard_and_names_no_worker(
     assert "copperline work" in state_words(ExperimentSnapshot(session.experiment, others))
     session.finish("enough")
     assert ASKING not in state_words(ExperimentSnapshot(session.experiment, asking))
+
+
+def test_runs_that_are_held_do_not_wait() -> None:
+    session = open_session(Bowl(), store=MemoryStore(), sla=Sla(10))
+    first, *_ = session.submit(session.suggest(3))
+    session.hold(first.id)
+    assert "0 running, 2 waiting, 1 held" in numbers(session.experiment)

@@ -195,7 +195,10 @@ def test_the_rows_say_how_far_each_is(store: Path, service: House, table: Path) 
     assert names(page) == [r"second \[x](y)", "first"]
     second, first = rows(page)
     assert second == "‖ paused | no result yet | 0 of 5 runs | "
-    assert re.sub(r" \(.*to the deadline\)", "", first) == "‖ paused | 14 | 2 of 5 runs | "
+    assert (
+        re.sub(r" \(.*to the deadline\)", "", first)
+        == "‖ paused | 14 (minimise objective) | 2 of 5 runs | "
+    )
     assert "to the deadline" in first
     pictures = [str(html.proto.body).count("<img") for html in page.get("html")]
     assert sum(pictures) == 2, "the line of the first, and the example"
@@ -239,7 +242,7 @@ def test_an_experiment_that_goes_on_is_drawn_anew(store: Path, service: House, t
     page = drawn(store, service)
     one.session.include({"x": 1, "y": 1})
     one.session.run_queued(SerialExecutor(one.application))
-    assert rows(sound(page.run())) == ["‖ paused | 19 | 1 of 5 runs | "]
+    assert rows(sound(page.run())) == ["‖ paused | 19 (minimise objective) | 1 of 5 runs | "]
 
 
 def test_it_is_duplicated_into_new(store: Path, service: House, table: Path) -> None:

@@ -14,9 +14,9 @@ SPACE = ParameterSpace(
 def test_without_a_lane_its_width_is_a_dash() -> None:
     without = SPACE.from_values({"lane_max_requested_s": 0, "lane_max_procs": 8})
     lane = SPACE.from_values({"lane_max_requested_s": 900, "lane_max_procs": 1})
-    assert labels.level_columns(SPACE, [without, lane], lambda _, value: str(value)) == [
-        ["0", "900"],
-        ["—", "1"],
-    ]
+    assert labels.level_columns(SPACE, [without, lane]) == {
+        "lane_max_requested_s": ["0 s", "15 min"],
+        "lane_max_procs": ["—", "1 processor"],
+    }
     assert labels.settings_of(SPACE, without) == "lane_max_requested_s 0 s"
     assert labels.settings_of(SPACE, lane).endswith("lane_max_procs 1 processor")

@@ -15,7 +15,7 @@ from assistant.applications.scheduling_futures import FutureScheduling
 from assistant.applications.scheduling_presets import Preset
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import SqliteStore
-from assistant.ui.pages import new, new_fields
+from assistant.ui.pages import new, new_fields, steering
 from assistant.ui.pages import new as new_trial
 from assistant.ui.pages.new import DryRunResult
 from assistant.ui.pages.new_form import (
@@ -27,11 +27,12 @@ from assistant.ui.pages.new_form import (
     ProgramFields,
 )
 from assistant.ui.pages.new_preview import NewExperiment
-from assistant.ui.pages.new_sweep_file import form_of
+from assistant.ui.pages.new_sweep_file import form_of, write_tables
 from sim.api import backfills_for, known_names
 from strategies import MeasuredTable
 from tests.ui.screens import press, sound
 from tests.ui.shell import shown
+from tests.ui.stage import staged
 
 pytestmark = pytest.mark.slow
 
@@ -526,6 +527,30 @@ def test_every_term_of_the_agreement_is_a_field(
     assert sla == Sla(40, None, 20.0, Tariff("EUR", 0.5, "x"), 3.0, 600.0, "go_on")
 
 
+def test_a_large_budget_is_kept_and_can_be_raised(
+    store: Path, opened: list[NewExperiment], table: Path
+) -> None:
+    page = at(begun(store, opened, Form("table", str(table))), "Objective and goal")
+    press(type_in(page, {"runs": 12_000}), "new-start")
+    session = opened[0].session
+    assert session.experiment.sla.max_runs == 12_000
+    page = staged(steering.page, session)
+    page.number_input(key=f"budget-{session.id}-12000").set_value(25_000)
+    press(page, "change-budget")
+    assert session.experiment.sla.max_runs == 25_000
+
+
+def test_the_account_tree_of_a_log_is_a_field(
+    store: Path, opened: list[NewExperiment], tmp_path: Path
+) -> None:
+    shares = tmp_path / "shares.txt"
+    page = type_in(begun(store, opened, Form("log")), {"accounts": str(shares)})
+    assert draft(page).cluster.accounts == str(shares)
+    tables = write_tables(draft(page)).tables
+    assert tables["application"]["accounts"] == str(shares)
+    assert form_of(tables).cluster.accounts == str(shares)
+
+
 def test_an_objective_without_a_measure_is_that_of_the_next_source(
     store: Path, opened: list[NewExperiment]
 ) -> None:
@@ -562,12 +587,14 @@ def test_what_is_wrong_is_told_at_once_and_what_is_missing_when_one_goes_on(
     page = press(page, "new-next")
     assert page.session_state["new-step"] == "What to run", "it stays where something is missing"
     assert "Enter the command" in page.warning[0].value
+    assert any(":material/edit: 1 field to fill in" in one.value for one in page.caption)
     page = type_in(page, {"limit": "soon"})
     assert "such as 90s" in page.error[0].value
     page = type_in(page, {"limit": "", "command": "sh p.sh {size}"})
     assert not page.error
     assert not page.warning
-    page = press(page, "new-next")
+    page = press(press(page, "new-next"), "new-next")
+    assert [one.value for one in page.warning] == ["Add at least one level."], "no level to choose"
     page = type_in(page, {f"p{draft(page).rows[0].uid}-levels": ["1", "x"]})
     assert "'x' is not a number" in page.error[0].value
 

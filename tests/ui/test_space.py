@@ -438,11 +438,11 @@ def test_the_table_of_the_map_has_every_cell_the_best_first(mode: Mode) -> None:
     assert len(table) == 24
     assert list(table.columns[:3]) == ["procs", "order", "window [s]"]
     if mode == "measured":
-        values = table["measured wait_s [s]"].dropna().tolist()
+        values = table["measured wait_s"].dropna().tolist()
         assert values == sorted(values)
-        assert table["measured wait_s [s]"].notna().tolist()[: len(values)] == [True] * len(values)
+        assert table["measured wait_s"].notna().tolist()[: len(values)] == [True] * len(values)
     elif mode == "predicted":
-        values = table["predicted wait_s [s]"].tolist()
+        values = table["predicted wait_s"].tolist()
         assert values == sorted(values)
     elif mode == "uncertainty":
         widths = (table["to"] - table["from"]).tolist()

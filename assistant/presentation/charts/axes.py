@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from assistant.presentation.text.number_format import unit_of
+
 Spec = dict[str, Any]
 
 LOG_FROM_RATIO = 10.0
@@ -39,6 +41,15 @@ _TIME_LABEL = (
 )
 
 
+def unit_in(title: str) -> str:
+    """Return the unit at the end of a title, or an empty text.
+
+    >>> unit_in("wait [h]"), unit_in("mean_wait_s"), unit_in("loss")
+    ('h', 's', '')
+    """
+    return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else unit_of(title)
+
+
 def is_logarithmic(values: Iterable[float]) -> bool:
     """Return whether values span more than a factor of 10, all above 0."""
     least, most = _ends(values)
@@ -50,8 +61,8 @@ def value_axis(
 ) -> Spec:
     """Return the encoding of a quantitative axis without a data field.
 
-    The axis is logarithmic if the values span more than a factor of 10. A title that ends in
-    ``[s]`` gives labels in minutes, hours or days if the values are long.
+    The axis is logarithmic if the values span more than a factor of 10. A title with
+    seconds gives labels in minutes, hours or days if the values are long.
 
     Args:
         values: everything that is drawn along the axis.
@@ -83,7 +94,7 @@ def value_axis(
 
 def is_spoken(values: Iterable[float], title: str) -> bool:
     """Return whether values under a title are seconds that people read as minutes or more."""
-    return title.endswith("[s]") and max(map(abs, _ends(values))) >= _SPOKEN_S
+    return unit_in(title) == "s" and max(map(abs, _ends(values))) >= _SPOKEN_S
 
 
 def log_ticks(least: float, most: float, nice: Sequence[float] = ()) -> list[float]:

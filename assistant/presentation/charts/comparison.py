@@ -6,7 +6,7 @@ An experiment has the same colour in all of them. A click on the legend fades th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.axes import unit_in, value_axis
 from assistant.presentation.charts.palette import TEXT, series
 from assistant.presentation.charts.vega_lite import (
     RunPoint,
@@ -14,7 +14,6 @@ from assistant.presentation.charts.vega_lite import (
     frame,
     nominal,
     run_axis,
-    unit_in,
 )
 from assistant.presentation.text.number_format import quantity
 
@@ -164,6 +163,7 @@ def _colour(sort: Sequence[str], names: Sequence[str]) -> Spec:
     colours = dict(zip(names, series(len(names)), strict=True))
     return nominal(
         "name", sort, [colours[name] for name in sort], sort=list(sort),
-        legend={"title": None, "orient": "top", "labelLimit": 260, "columns": 3,
+        legend={"title": None, "orient": "top", "columns": {"expr": "width < 480 ? 1 : 3"},
+                "labelLimit": {"expr": "width < 480 ? width - 30 : width / 3 - 40"},
                 "labelColor": TEXT, "symbolType": "circle", "symbolOpacity": 1},
     )  # fmt: skip

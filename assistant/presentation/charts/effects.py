@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assistant.analysis.effects import StandardisedEffects, TermShare
-from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.axes import unit_in, value_axis
 from assistant.presentation.charts.palette import ACCENT, LOWERS, MUTED, RAISES, TEXT, WARN, series
-from assistant.presentation.charts.vega_lite import Spec, frame, nominal, slant, unit_in
+from assistant.presentation.charts.vega_lite import Spec, frame, nominal, slant
 from assistant.presentation.text.number_format import quantity
 from strategies.doe.linear_model import Contrast, HalfNormalPoint, Margins
 

@@ -544,14 +544,17 @@ def parallel(
     names = [axis.title for axis in axes]
     line_values = [line.value for line in lines if line.value is not None]
     axis = value_axis(line_values, title)
+    crowded = f"width < {100 * len(axes)}"
     x: Spec = {
         "field": "axis",
         "type": "ordinal",
         "scale": {"domain": list(range(len(axes)))},
         "axis": {
-            "orient": "top", "title": None, "labelAngle": 0, "labelFontSize": 12, "grid": True,
+            "orient": "top", "title": None, "labelFontSize": 12, "grid": True,
             "labelExpr": "N[datum.value]", "labelColor": TEXT,
-            "labelLimit": {"expr": f"max(50, width / {len(axes)} - 6)"},
+            "labelAngle": {"expr": f"{crowded} ? -30 : 0"},
+            "labelAlign": {"expr": f"{crowded} ? 'left' : 'center'"},
+            "labelLimit": {"expr": f"{crowded} ? 130 : width / {len(axes)} - 6"},
         },
     }  # fmt: skip
     y: Spec = {

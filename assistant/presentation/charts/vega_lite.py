@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assistant.presentation.charts.axes import value_axis
+from assistant.presentation.charts.axes import unit_in, value_axis
 from assistant.presentation.charts.palette import ACCENT, DOMINATED, GROUND, MUTED, TEXT, WARN
 from assistant.presentation.text.number_format import duration, quantity
 
@@ -211,11 +211,6 @@ def best_axis(
     """Return the value axis of a `best_so_far` chart of the same arguments."""
     current = [] if baseline is None else [baseline]
     return value_axis([*(p.value for p in points), *beside, *current], title)
-
-
-def unit_in(title: str) -> str:
-    """Return the unit at the end of a title, such as ``s`` of ``wait [s]``, or an empty text."""
-    return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else ""
 
 
 def slant(labels: Sequence[str]) -> int:

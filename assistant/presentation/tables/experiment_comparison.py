@@ -287,12 +287,12 @@ def _settings(experiment: Experiment) -> dict[str, str]:
     """Return what defines an experiment, as texts by name."""
     opened = experiment.opened
     settings = {
-        "application": opened.application,
-        "objective": str(opened.objective),
-        "strategy": str(experiment.steering),
-        "runs": "no limit" if experiment.sla.max_runs is None else str(experiment.sla.max_runs),
-        "seed": str(opened.seed),
-        "workers": str(opened.workers),
+        "Application": opened.application,
+        "Objective": str(opened.objective),
+        "Strategy": str(experiment.steering),
+        "Runs": "no limit" if experiment.sla.max_runs is None else str(experiment.sla.max_runs),
+        "Seed": str(opened.seed),
+        "Runs at once": str(opened.workers),
     }
     settings |= {
         use.title: use.agreed for use in sla_terms(experiment) if use.term not in ("runs",)

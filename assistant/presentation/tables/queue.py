@@ -24,11 +24,12 @@ from assistant.core.run import Run, RunState
 from assistant.presentation.text.forecast import clock
 from assistant.presentation.text.number_format import (
     INACTIVE,
+    between,
     duration,
     level,
-    number,
     quantity,
     setting,
+    spoken,
     unit_of,
 )
 from strategies import Configuration, Suggestion, SuggestionKind
@@ -175,7 +176,7 @@ def reported_words(run: Run, objective: Objective) -> str:
         value = run.reported.get(name)
         if isinstance(value, float | int):
             unit = objective.unit if name == str(objective.wrapper) else ""
-            parts.append(f"{name} {quantity(value, unit or unit_of(name)).partition(' (')[0]}")
+            parts.append(f"{name} {spoken(value, unit or unit_of(name))}")
     if parts:
         return ", ".join(parts)
     n = len(run.reported)
@@ -191,31 +192,25 @@ def age_words(run: Run, now_s: float) -> str:
 
 KINDS: Mapping[SuggestionKind, str] = {
     "initial": "first run",
-    "construction": "construction",
-    "neighbour": "neighbour",
-    "random": "explore",
-    "region": "inside region",
+    "construction": "good levels combined",
+    "neighbour": "one step from a good run",
+    "random": "where little is known",
+    "region": "inside a region",
     "analyst": "yours",
-    "poll": "poll",
-    "particle": "particle",
-    "design": "design",
-    "improvement": "improve",
-    "confirmation": "confirmation",
+    "poll": "one step from the best",
+    "particle": "towards the best",
+    "design": "planned design",
+    "improvement": "likely to be better",
+    "confirmation": "good run once more",
 }
-
-KIND_WORDS = (
-    "explore: where little is known; improve: likely to beat the best; neighbour: one step from a "
-    "good run; construction: combined from good levels; inside region: where good results lie "
-    "close together; confirmation: a replicate of a good result; yours: added by you"
-)
 
 
 def expected_text(experiment: Experiment, configuration: Configuration) -> str:
-    """Return the expected value with its interval, such as "9,870 s (9,700 to 10,150)"."""
+    """Return the expected value with its interval, such as "50 min (48 min to 53 min)"."""
     prediction = expected_measure(experiment, configuration)
     if prediction is None:
         return "unknown"
-    return f"{_value(experiment, prediction.value)} ({_ends(prediction)})"
+    return f"{_value(experiment, prediction.value)} ({_ends(experiment, prediction)})"
 
 
 def reason_text(experiment: Experiment, suggestion: Suggestion) -> str:
@@ -249,12 +244,13 @@ def list_text(experiment: Experiment, numbered: Sequence[tuple[int, Configuratio
     minimise = experiment.opened.objective.goal == "minimise"
     known_predictions.sort(key=lambda pair: pair[1].value if minimise else -pair[1].value)
     at, best = known_predictions[0]
-    first = f"best: no. {at} with {_value(experiment, best.value)} ({_ends(best)})"
+    first = f"best: no. {at} with {_value(experiment, best.value)} ({_ends(experiment, best)})"
     if n == 1:
-        return f"Your list: 1 run, predicted {_value(experiment, best.value)} ({_ends(best)})."
+        value = _value(experiment, best.value)
+        return f"Your list: 1 run, predicted {value} ({_ends(experiment, best)})."
     values = sorted(prediction.value for _, prediction in known_predictions)
-    low, high = number(values[0]), _value(experiment, values[-1])
-    return f"Your list: {runs}, predicted {low} to {high}; {first}."
+    spread = between(values[0], values[-1], experiment.opened.objective.unit)
+    return f"Your list: {runs}, predicted {spread}; {first}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,15 +342,15 @@ def _levels(experiment: Experiment, configuration: Configuration) -> tuple[Level
             n = marginal.count
             if n:
                 expected = ExpectedMeasure(value_of(marginal.value), ends[0], ends[1])
-                typical = f"{_value(experiment, expected.value)} ({_ends(expected)})"
+                typical = f"{_value(experiment, expected.value)} ({_ends(experiment, expected)})"
         of_best = "" if best is None else level(best[parameter.name])
         rows.append(LevelRow(parameter.name, setting(value, parameter.unit), of_best, typical, n))
     return tuple(rows)
 
 
 def _value(experiment: Experiment, value: float) -> str:
-    return quantity(value, experiment.opened.objective.unit).partition(" (")[0]
+    return spoken(value, experiment.opened.objective.unit)
 
 
-def _ends(prediction: ExpectedMeasure) -> str:
-    return f"{number(prediction.low)} to {number(prediction.high)}"
+def _ends(experiment: Experiment, prediction: ExpectedMeasure) -> str:
+    return between(prediction.low, prediction.high, experiment.opened.objective.unit)

@@ -10,7 +10,8 @@ from assistant.analysis.warning import proposal
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
 from assistant.core.sla import Sla, Spending, cost_of, number_text
-from assistant.presentation.text.number_format import moment, number, quantity
+from assistant.presentation.text.number_format import level_words, moment, number, quantity
+from strategies import ParameterSpace
 
 AgreedTerm = Literal["runs", "deadline", "cost", "run_limit", "goal"]
 
@@ -243,19 +244,26 @@ class WarningRow:
     answer: str
 
 
+def box_words(space: ParameterSpace, box: tuple[tuple[int, ...], ...]) -> str:
+    """Describe a region by its levels (``box``), omitting parameters of which it has all levels."""
+    parts = []
+    for parameter, ids in zip(space.parameters, box, strict=True):
+        if len(ids) == parameter.n_levels:
+            continue
+        ordered = sorted(ids, key=parameter.ranks.__getitem__)
+        names = [level_words(parameter.levels[i], parameter.unit) for i in ordered]
+        if len(names) > 2 and parameter.kind != "nominal":
+            names = [f"{names[0]} to {names[-1]}"]
+        parts.append(f"{parameter.name} {' or '.join(names)}")
+    return ", ".join(parts) or "everywhere"
+
+
 def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
     """Return the current regions as table rows, sorted by mean quality with the best first."""
     space, value_of = experiment.space, experiment.opened.objective.value_of
     counted = {region.id: region for region in paper_forecast(experiment, now_s).regions}
     rows = []
     for region in experiment.regions:
-        ranges = []
-        for parameter, ids in zip(space.parameters, region.box, strict=True):
-            levels = [parameter.levels[i] for i in sorted(ids, key=parameter.ranks.__getitem__)]
-            if len(levels) == 1 or parameter.kind == "nominal":
-                ranges.append(f"{parameter.name} {', '.join(map(str, levels))}")
-            else:
-                ranges.append(f"{parameter.name} {levels[0]} to {levels[-1]}")
         rows.append(
             RegionRow(
                 id=region.id,
@@ -264,7 +272,7 @@ def region_rows(experiment: Experiment, now_s: float) -> tuple[RegionRow, ...]:
                 pending=counted[region.id].pending,
                 mean=value_of(counted[region.id].mean),
                 best=value_of(counted[region.id].best),
-                ranges="; ".join(ranges),
+                ranges=box_words(space, region.box),
             )
         )
     return tuple(rows)

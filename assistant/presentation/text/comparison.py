@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from assistant.core.experiment import Experiment
 from assistant.core.objective import Measure, Objective
 from assistant.core.run import Outcome
-from assistant.presentation.text.number_format import number, quantity, unit_of
+from assistant.presentation.text.number_format import between, number, spoken, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def change_words(new: float, old: float, unit: str = "") -> str:
     if old > 0 and new >= 0:
         percentage = round(100 * abs(new - old) / old, 1)
         return f"{number(percentage) if percentage else 'less than 0.1'} % {direction}"
-    return f"{_brief(abs(new - old), unit)} {direction}"
+    return f"{spoken(abs(new - old), unit)} {direction}"
 
 
 def violated_words(objective: Objective, outcome: Outcome) -> str:
@@ -92,19 +92,19 @@ def violated_words(objective: Objective, outcome: Outcome) -> str:
 
 
 def _measured(value: Measure, name: str) -> str:
-    return f" (with {_brief(value, unit_of(name))})" if isinstance(value, int | float) else ""
+    return f" (with {spoken(value, unit_of(name))})" if isinstance(value, int | float) else ""
 
 
 def _compare_values(objective: Objective, new: Outcome, current: Outcome, name: str) -> Comparison:
     if new.quality == current.quality:
-        value = _brief(new.value, objective.unit)
+        value = spoken(new.value, objective.unit)
         text = f"{name} gives the same as the current configuration ({value})"
         return Comparison(text, "same as current", None, 0.0)
     is_better = new.quality > current.quality
     change = change_words(new.value, current.value, objective.unit)
     amount, direction = change.rsplit(maxsplit=1)
     verb = "lowers" if direction == "lower" else "raises"
-    values = f"from the current {_brief(current.value, '')} to {_brief(new.value, objective.unit)}"
+    values = f"from the current {between(current.value, new.value, objective.unit)}"
     worse = "" if is_better else ", which is worse"
     share = None
     if current.value > 0 and new.value >= 0:
@@ -115,7 +115,3 @@ def _compare_values(objective: Objective, new: Outcome, current: Outcome, name: 
         is_better,
         share,
     )
-
-
-def _brief(value: float, unit: str) -> str:
-    return quantity(value, unit).partition(" (")[0]

@@ -25,7 +25,7 @@ from assistant.core.forecast import (
     percent,
     share_phrase,
 )
-from assistant.presentation.text.number_format import duration, number, quantity
+from assistant.presentation.text.number_format import between, duration, number, quantity, spoken
 
 GoalVerdict = Literal[
     "no_goal",
@@ -61,8 +61,8 @@ class ForecastSubject:
         return cls(str(objective.wrapper), objective.unit, cost_unit, finished)
 
     def value(self, value: float) -> str:
-        """Format a value of the objective's measure with its unit."""
-        return f"{number(value)} {self.unit}".strip()
+        """Format a value of the objective's measure with its unit, seconds as a duration."""
+        return spoken(value, self.unit)
 
     def values(self, interval: Interval) -> str:
         """Format an uncertain value as its median with its 80 % interval."""
@@ -70,9 +70,9 @@ class ForecastSubject:
             return "unknown"
         low, high = sorted((interval.low, interval.high))
         middle = self.value(interval.median)
-        if number(low) == number(high):
+        if self.value(low) == self.value(high):
             return middle
-        return f"{middle} ({number(low)} to {self.value(high)} in 8 of 10 cases)"
+        return f"{middle} ({between(low, high, self.unit)} in 8 of 10 cases)"
 
 
 def verdict_of(forecast: Forecast) -> GoalVerdict:

@@ -66,6 +66,24 @@ def spoken(value: float | None, unit: str) -> str:
     return words.removesuffix(")") or text
 
 
+def between(low: float, high: float, unit: str) -> str:
+    """Format the ends of an interval, the unit once, long seconds as durations.
+
+    An end that four digits of the other one cannot show is 0.
+
+    >>> between(9000.0, 9600.0, "s"), between(2.5, 3.0, "s"), between(1.0, 2.5, "")
+    ('2 h 30 min to 2 h 40 min', '2.5 to 3 s', '1 to 2.5')
+    >>> between(7.6e-14, 51.18, "")
+    '0 to 51.18'
+    """
+    finest = max(abs(low), abs(high)) / 10**_DIGITS
+    low, high = (0.0 if abs(end) < finest else end for end in (low, high))
+    first, last = spoken(low, unit), spoken(high, unit)
+    if all(text.endswith(f" {unit}") and text.count(" ") == 1 for text in (first, last)):
+        first = first.removesuffix(f" {unit}")
+    return f"{first} to {last}"
+
+
 def duration(seconds: float) -> str:
     """Format a duration in seconds for display, such as "2 h 30 min".
 

@@ -29,7 +29,7 @@ from agents import (
 )
 from assistant.applications.scheduling_presets import presets
 from assistant.core.files import MOST_BYTES
-from assistant.presentation.text.number_format import duration, moment
+from assistant.presentation.text.number_format import lasting, moment
 from assistant.simtools.measured_tables import NAMES
 from assistant.simtools.workload_log import read_log
 from assistant.ui.charting import low
@@ -577,7 +577,10 @@ def _study_list(shelf: StudyRepository, drawn_states: Mapping[str, StudyState]) 
         }
         for study in studies
     ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch", alt="the studies")
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, width="stretch", alt="the studies",
+        column_config={"progress": st.column_config.TextColumn(width="medium")},
+    )  # fmt: skip
 
 
 def _how_far(study: StoredStudy) -> str:
@@ -595,7 +598,7 @@ def _left(study: StoredStudy) -> str:
     if study.state != "playing" or study.progress is None:
         return ""
     left_s = study.progress.left_s
-    return "not known yet" if left_s is None else duration(max(0.1, left_s))
+    return "not known yet" if left_s is None else lasting(left_s)
 
 
 def _open(shelf: StudyRepository, study: StoredStudy) -> Intent | None:

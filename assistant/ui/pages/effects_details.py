@@ -367,9 +367,11 @@ def _frozen_offer(
     if snapshot is None:
         with st.spinner("Searching for the missing runs …"):
             try:
-                snapshot = MissingRunsOffer(
-                    target, experiment.version, missing_report(experiment, targets[target])
+                # without parameters a block is only one level larger than the fewest runs
+                report = missing_report(
+                    experiment, targets[target], has_block=bool(targets[target].parameters)
                 )
+                snapshot = MissingRunsOffer(target, experiment.version, report)
             except Exception as error:
                 snapshot = MissingRunsOffer(target, experiment.version, None, sentence(error))
         offers[target] = snapshot
@@ -414,8 +416,7 @@ def _which(report: MissingReport, experiment_id: str) -> tuple[dict[str, Level],
     if report.runs:
         ways[f"Fewest runs ({len(report.runs)})"] = report.runs
     same = all(values in report.runs for values in report.block_runs)
-    # without parameters a block is only one level larger than the fewest runs
-    if report.missing.target.parameters and not same:
+    if not same:
         n = len(report.block_runs)
         ways[f"Full factorial block around the runs ({n})"] = report.block_runs
     if not ways:

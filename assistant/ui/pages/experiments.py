@@ -240,9 +240,10 @@ def _row(row: ExperimentRow, choose: Callable[[str], None]) -> Intent | None:
 
 def _cells(row: ExperimentRow) -> str:
     summary, state = row.summary, row.state
-    best = "no result yet"
+    best, gain = "no result yet", summary.gain
     if summary.best is not None:
         best = labels.value_words(summary.best, summary.unit)
+        gain = gain or summary.objective
     limit = "" if summary.budget is None else f" of {summary.budget:,}"
     failed = f", {summary.failed:,} failed" if summary.failed else ""
     bar = ""
@@ -255,7 +256,7 @@ def _cells(row: ExperimentRow) -> str:
     return (
         '<div class="cl-row">'
         f"<span>{state.icon} {escape(state.name)}<small>{escape(left)}</small></span>"
-        f"<span>{escape(best)}<small>{escape(summary.gain)}</small></span>"
+        f"<span>{escape(best)}<small>{escape(gain)}</small></span>"
         f"<span>{summary.done:,}{limit} runs{failed}{bar}</span><span>{line}</span>{tags}</div>"
     )
 

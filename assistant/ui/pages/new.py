@@ -274,7 +274,7 @@ def _failed(failure: Mapping[str, Any]) -> None:
 STEPS = ("What to run", "Parameters", "Objective and goal")
 
 _PLACES = (
-    r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+)",
+    r"new-(path|upload|command|function|environment|limit|measures|first|small-job-\w+|accounts)",
     r"new-(p\d+-\w+|parameters|levels|options|exclude|procs|order|futures[-\w]*)",
 )
 """Keys of the fields of each step but the last; other messages belong to the last one."""
@@ -330,13 +330,17 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
     if preview.too_small:
         st.warning(preview.too_small, icon=":material/unfold_less:")
     _elsewhere(elsewhere, step)
+    blocking = [fault for fault in faults if step_of(fault.place) == step]
+    n_marked = sum(step in _visited_steps() or not fault.missing for fault in blocking)
+    if n_marked:  # they may be out of sight, and a button would seem to do nothing
+        fields = "1 field" if n_marked == 1 else f"{n_marked} fields"
+        st.caption(f":material/edit: {fields} to fill in or correct: see the marks above.")
     pressed = _buttons(step, is_trying=is_trying)
     answer_at("new-trial")
     trial = _dry_run_text(form, preview, text)
     dry_run_section(trial, latest)
     if pressed.back or pressed.further:
         _visited_steps().add(step)
-        blocking = [fault for fault in faults if step_of(fault.place) == step]
         _go(step if pressed.further and blocking else step + (1 if pressed.further else -1))
     if pressed.trial:
         return _dry_run_intent(trial, faults)

@@ -145,6 +145,7 @@ class ClusterFields:
     too_wide: str = "reject"
     overrun: str = "raise"
     dependencies: str = "ignore"
+    accounts: str = ""
     levels: Mapping[str, tuple[str, ...]] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     futures: FuturesFields = field(default_factory=FuturesFields)
@@ -318,7 +319,7 @@ CLUSTER_BINDINGS = tuple(
     Binding(f"application.{path}", f"cluster.{path.rpartition('.')[2]}")
     for path in (
         "preset", "first", "procs", "baseline.order", "baseline.backfill", "small_job_below",
-        "small_job_wait", "too_wide", "overrun", "dependencies",
+        "small_job_wait", "too_wide", "overrun", "dependencies", "accounts",
     )
 )  # fmt: skip
 FUTURES_BINDINGS = tuple(
@@ -442,6 +443,8 @@ def baseline_level(row: ParameterRow) -> Level:
     place = f"new-p{row.uid}-baseline"
     name = row.name.strip() or "this parameter"
     if not row.baseline.strip():
+        if row.how == "list" and not row.levels:
+            return ""  # there is none to choose from; the message is drawn beside the levels
         raise MissingError(
             place,
             f"Choose the current level of {name}, or untick 'There is a current configuration'.",

@@ -282,7 +282,10 @@ def _reading(form: Form, beside: FieldMessages) -> Form:
         with st.container(horizontal=True):
             form = new_fields.bound(form, "application.too_wide", words=_TOO_WIDE, width=370)
             form = new_fields.bound(form, "application.overrun", words=_OVERRUN, width=370)
-        return new_fields.bound(form, "application.dependencies", words=_DEPENDENCIES, width=370)
+        form = new_fields.bound(form, "application.dependencies", words=_DEPENDENCIES, width=370)
+        form = new_fields.bound(form, "application.accounts", width=755)
+        beside.at("new-accounts")
+    return form
 
 
 def _command(form: Form, beside: FieldMessages) -> Form:

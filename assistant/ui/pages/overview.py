@@ -117,10 +117,13 @@ def _best_help(experiment: Experiment, best: ConfigurationSummary) -> str:
 
 def _runs_tile(experiment: Experiment) -> None:
     done, limit = experiment.n_ended, experiment.sla.max_runs
-    failed, running, waiting = (
+    failed, running, queued = (
         experiment.n_in(state) for state in (RunState.FAILED, RunState.RUNNING, RunState.QUEUED)
     )
-    counts = ((running, "running"), (waiting, "waiting"), (failed, "failed"))
+    waiting = len(experiment.waiting)
+    counts = (
+        (running, "running"), (waiting, "waiting"), (queued - waiting, "held"), (failed, "failed")
+    )  # fmt: skip
     st.metric(
         "Runs used",
         f"{done:,}" if limit is None else f"{done:,} of {limit:,}",

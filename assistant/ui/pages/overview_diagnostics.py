@@ -24,7 +24,7 @@ from assistant.presentation.text.forecast import (
     forecast_sentences,
     paper_words,
 )
-from assistant.presentation.text.number_format import number
+from assistant.presentation.text.number_format import number, spoken
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
 from assistant.ui.state import ExperimentViewModel
@@ -108,7 +108,7 @@ def _regions(experiment: Experiment, forecast: Forecast) -> None:
                 "levels": [row.ranges for row in rows],
                 "tried": [row.evaluated for row in rows],
                 "untried": ["unknown" if row.pending is None else row.pending for row in rows],
-                "best": [number(row.best) for row in rows],
+                "best": [spoken(row.best, experiment.opened.objective.unit) for row in rows],
             },
             hide_index=True,
             width="stretch",

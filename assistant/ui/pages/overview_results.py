@@ -17,7 +17,7 @@ from assistant.presentation.tables.experiment_summary import (
     trade_points,
 )
 from assistant.presentation.tables.queue import stopped_words
-from assistant.presentation.text.number_format import level, level_words, number, quantity, unit_of
+from assistant.presentation.text.number_format import level_words, number, quantity, unit_of
 from assistant.ui import labels
 from assistant.ui.charting import wide
 from assistant.ui.intents import Intent, answer_at
@@ -199,10 +199,7 @@ def runs_table(experiment: Experiment) -> pd.DataFrame:
             "" if outcome is None else meets[outcome.feasible] for outcome in outcomes
         ]
     columns["verdict"] = [labels.VERDICTS[run.good] for run in runs]
-    level_texts = labels.level_columns(
-        experiment.space, [run.configuration for run in runs], lambda _, value: level(value)
-    )
-    columns |= dict(zip(map(labels.column, experiment.space.parameters), level_texts, strict=True))
+    columns |= labels.level_columns(experiment.space, [run.configuration for run in runs])
     columns["from"] = [labels.SOURCES[run.source] for run in runs]
     columns["why"] = [
         run.failure or run.cancelled or stopped_words(run) or run.reason for run in runs

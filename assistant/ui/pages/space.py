@@ -24,7 +24,7 @@ from assistant.analysis.response_map import (
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.run import Run, RunState
-from assistant.presentation.charts.axes import is_logarithmic
+from assistant.presentation.charts.axes import is_logarithmic, unit_in
 from assistant.presentation.charts.response_map import (
     BRUSH,
     CELL,
@@ -33,7 +33,6 @@ from assistant.presentation.charts.response_map import (
     brushed_runs,
     parallel,
 )
-from assistant.presentation.charts.vega_lite import unit_in
 from assistant.presentation.text.number_format import (
     INACTIVE,
     level,
@@ -63,7 +62,7 @@ from assistant.ui.pages.space_map import (
 from assistant.ui.state import ExperimentView
 from strategies import Parameter, StrategyError
 
-MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 500, 9
+MOST_AXES, MOST_LINES, _MOST_TICKS = 8, 300, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +253,7 @@ def run_table(experiment: Experiment, runs: Sequence[Run]) -> pd.DataFrame:
         value_title(experiment): [None if o is None else o.value for o in outcomes],
         "constraints": ["" if o is None else _CONSTRAINTS[o.feasible] for o in outcomes],
     }
-    level_texts = labels.level_columns(
-        experiment.space,
-        [run.configuration for run in latest_first],
-        lambda parameter, value: level_words(value, parameter.unit),
-    )
-    columns |= dict(zip(experiment.space.names, level_texts, strict=True))
+    columns |= labels.level_columns(experiment.space, [run.configuration for run in latest_first])
     columns["from"] = [labels.SOURCES[run.source] for run in latest_first]
     frame = pd.DataFrame(columns)
     if not experiment.opened.objective.constraints:
@@ -547,15 +541,12 @@ def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
     if space_map.expected is not None:
         frame[f"predicted {title}"] = space_map.expected.values
         frame["from"], frame["to"] = space_map.expected.lows, space_map.expected.highs
-    frame["region"] = [
-        "" if not region_id else str(region_id) for region_id in space_map.region_ids.tolist()
-    ]
+    region_ids = space_map.region_ids()
+    frame["region"] = [str(region_id) if region_id else "" for region_id in region_ids.tolist()]
     frame["may be suggested"] = [admission_words(state) for state in space_map.admitted.tolist()]
     if space_map.mode == "regions":
-        order = np.argsort(
-            np.where(space_map.region_ids > 0, space_map.region_ids, 1_000_000), kind="stable"
-        )
-        return frame.iloc[order]
+        last = np.where(region_ids > 0, region_ids, 1_000_000)
+        return frame.iloc[np.argsort(last, kind="stable")]
     worst_last = -1 if experiment.opened.objective.goal == "maximise" else 1
     sign = 1 if space_map.mode == "uncertainty" else worst_last
     return frame.iloc[np.argsort(sign * space_map.values, kind="stable")]  # NaN comes last

@@ -75,7 +75,7 @@ class SpaceMap:
     Args:
         expected: predictions; None if not requested or not possible.
         regions: regions of good results, best first.
-        region_ids: region of each cell, 0 for none.
+        radius: of a region round its members, in level steps.
         admitted: see `response_map.Admitted`.
         is_admission_known: false where only levels could be checked.
         hidden: number of runs that lie in no cell.
@@ -86,7 +86,7 @@ class SpaceMap:
     measured: MeasuredCells
     expected: ExpectedMeasureArrays | None
     regions: tuple[Region, ...]
-    region_ids: NDArray[np.int64]
+    radius: float
     admitted: NDArray[np.int8]
     is_admission_known: bool
     hidden: int
@@ -96,6 +96,10 @@ class SpaceMap:
     def values(self) -> NDArray[np.float64]:
         """Values shown by the colours of the cells, NaN where unknown."""
         return displayed_values(self.mode, self.measured, self.expected)
+
+    def region_ids(self) -> NDArray[np.int64]:
+        """Return the region of each cell, 0 for none."""
+        return regions_of(self.grid, self.regions, self.radius)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +153,16 @@ def draw_map(
     expected = None
     if mode in ("predicted", "uncertainty"):
         expected = expected_measures(experiment, grid.level_ids, grid.over)
-    rule = experiment.warning_policy.regions
+    radius = experiment.warning_policy.regions.radius
     regions = experiment.regions
-    region_ids = regions_of(grid, regions, rule.radius)
     states, is_known = admitted(grid)
     marks = _marks(experiment, grid, mode, runs, regions)
     spec = response_map(
         _axis(space, fold.across),
         _axis(space, fold.down),
-        _colour(experiment, mode, cells, expected, region_ids),
+        CellRegions(regions_of(grid, regions, radius).tolist())
+        if mode == "regions"
+        else _colour(experiment, mode, cells, expected),
         states.tolist(),
         marks,
         fixed=key_of(_fixed_ids(grid)),
@@ -165,7 +170,7 @@ def draw_map(
     )
     hidden = int((grid.cells([run.configuration for run in runs]) == ANY).sum())
     return SpaceMap(
-        mode, grid, cells, expected, regions, region_ids, states, is_known, hidden, spec
+        mode, grid, cells, expected, regions, radius, states, is_known, hidden, spec
     )  # fmt: skip
 
 
@@ -242,10 +247,7 @@ def _colour(
     mode: Mode,
     cells: MeasuredCells,
     expected: ExpectedMeasureArrays | None,
-    region_ids: NDArray[np.int64],
-) -> CellValues | CellRegions:
-    if mode == "regions":
-        return CellRegions(region_ids.tolist())
+) -> CellValues:
     title = value_title(experiment)
     values = _nan_to_none(displayed_values(mode, cells, expected))
     if mode == "measured" or expected is None:

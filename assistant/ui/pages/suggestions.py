@@ -23,13 +23,12 @@ from assistant.core.forecast import percent
 from assistant.core.run import RunState
 from assistant.core.submission import submit_runs
 from assistant.presentation.tables.queue import (
-    KIND_WORDS,
     expected_text,
     explanation,
     kind_text,
     list_text,
 )
-from assistant.presentation.text.number_format import duration, level, quantity, setting
+from assistant.presentation.text.number_format import duration, level, setting, spoken
 from assistant.ui import labels
 from assistant.ui.intents import FormFieldError, Intent, answer_at, sentence
 from assistant.ui.pages import suggestions_batch
@@ -231,7 +230,7 @@ def _risky(experiment: Experiment, batch: BatchSuggested | None, draft: BatchDra
         st.caption("The prediction intervals are not known yet: there are too few results.")
         return
     worst, row = max(bounds)
-    value = quantity(sign * worst, objective.unit).partition(" (")[0]
+    value = spoken(sign * worst, objective.unit)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
             labels.escape_markdown(f"The riskiest is no. {row + 1}: its result may be {value}.")
@@ -612,7 +611,7 @@ def _editor(experiment: Experiment, batch: BatchSuggested | None, base: BatchDra
             f"{interval_name(experiment, 'chosen')} of one run. Predictions of rows that you "
             "change are below the table.",
         ),
-        KIND: st.column_config.TextColumn("kind", disabled=True, help=KIND_WORDS),
+        KIND: st.column_config.TextColumn("kind", disabled=True, help="Where the strategy looked."),
         WHY: st.column_config.TextColumn("why", disabled=True, width="large"),
     }
     for parameter in space.parameters:

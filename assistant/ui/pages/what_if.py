@@ -21,6 +21,7 @@ from assistant.analysis.what_if import (
 )
 from assistant.core.experiment import Experiment
 from assistant.core.sla import number_text
+from assistant.presentation.tables.sla import box_words
 from assistant.presentation.text.number_format import moment
 from assistant.ui import labels
 from assistant.ui.charting import saveable
@@ -329,7 +330,7 @@ def _weights(
             st.number_input(
                 f"Weight of region {region.id}", step=0.5, format="%g", key=key, width=150,
                 disabled=not is_split,
-                help=f"{labels.escape_markdown(labels.box_words(experiment.space, region.box))}. "
+                help=f"{labels.escape_markdown(box_words(experiment.space, region.box))}. "
                 "Factor of the region's share of runs: 2 doubles it, 0 puts no runs there.",
             )  # fmt: skip
     if len(regions) < len(experiment.regions):

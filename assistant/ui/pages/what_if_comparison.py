@@ -28,8 +28,9 @@ from assistant.core.sla import Sla, Steering, number_text
 from assistant.presentation.charts import forecast
 from assistant.presentation.charts.forecast import ChanceBand, Destination, ForecastCurve
 from assistant.presentation.report.data import run_points
+from assistant.presentation.tables.sla import box_words
 from assistant.presentation.text.forecast import ForecastSubject, clock, count, figures
-from assistant.presentation.text.number_format import level, moment, number, quantity
+from assistant.presentation.text.number_format import moment, number, quantity
 from assistant.ui import labels
 from assistant.ui.charting import low, wide
 from assistant.ui.intents import FormFieldError
@@ -203,13 +204,9 @@ def _runs_cell(runs: int | None) -> str:
 
 def suggestions_table(experiment: Experiment, suggestions: Sequence[Suggestion]) -> pd.DataFrame:
     """Return the table of suggestions with levels and reasons."""
-    space = experiment.space
     return pd.DataFrame(
         {
-            **{
-                labels.column(p): level(space.all_values(suggestion.configuration)[p.name])
-                for p in space.parameters
-            },
+            **labels.cells(experiment.space, suggestion.configuration),
             "why": suggestion.reason,
         }
         for suggestion in suggestions
@@ -307,7 +304,7 @@ def _chances(now: WhatIfSide, then: WhatIfSide | None) -> None:
 
 def name_of(experiment: Experiment, region: Region) -> str:
     """Return the label of a region: its number and levels."""
-    return f"region {region.id}: {labels.box_words(experiment.space, region.box)}"
+    return f"region {region.id}: {box_words(experiment.space, region.box)}"
 
 
 def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> pd.DataFrame:
@@ -323,7 +320,7 @@ def regions_table(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
     return pd.DataFrame(
         {
             "region": region.id,
-            "where": labels.box_words(experiment.space, region.box),
+            "where": box_words(experiment.space, region.box),
             "good": len(region.members),
             "evaluated": region.evaluated,
             "pending": _runs_cell(counted[region.id].pending),
