@@ -1,12 +1,15 @@
 """Run Streamlit with every page imported beforehand, so that the first visitor need not wait.
 
-Usage: ``python -m assistant.ui run streamlit_app.py``.
+Usage: ``python -m assistant.ui run streamlit_app.py``. What only a forecast needs is imported in a
+thread, while the browser fetches the page.
 """
 
 import gc
 import sys
 from contextlib import suppress
 from ctypes import CDLL
+from importlib import import_module
+from threading import Thread
 
 from click.exceptions import Abort, ClickException
 from streamlit.web.cli import main
@@ -41,6 +44,7 @@ if __name__ == "__main__":
     import_pages()
     forget_imports()
     limit_blas_of_process()
+    Thread(target=import_module, args=("sklearn.cluster",), daemon=True).start()
     try:
         main(prog_name="streamlit", standalone_mode=False)
     except ClickException as error:

@@ -277,46 +277,19 @@ def find_regions(knowledge: Knowledge, rule: RegionRule) -> tuple[Region, ...]:
     good = good_configurations(observations, rule)
     if len(good) < rule.min_samples:
         return ()
+    from sklearn.cluster import DBSCAN  # slow to import
+
+    points = step_coordinates(space, good)
     eps = math.sqrt(squared_radius(rule.radius) + 0.5)  # squared distances are whole numbers
-    labels = dbscan(step_coordinates(space, good), eps, rule.min_samples)
+    labels = DBSCAN(eps=eps, min_samples=rule.min_samples).fit(points).labels_
     groups = [
-        [good[i] for i in np.flatnonzero(labels == label)] for label in range(labels.max() + 1)
+        [c for c, group_label in zip(good, labels, strict=True) if group_label == label]
+        for label in sorted({int(label) for label in labels} - {-1})
     ]
     run = _PlacedRuns(knowledge)
     regions = [run.region(members, rule.radius) for members in groups]
     regions.sort(key=lambda r: (-r.mean_quality, -r.best.quality, min(r.members)))
     return tuple(replace(region, id=i) for i, region in enumerate(regions, start=1))
-
-
-def dbscan(points: NDArray[np.float64], eps: float, min_samples: int) -> NDArray[np.int64]:
-    """Return the cluster of each point by DBSCAN (Ester et al. 1996), -1 for noise: int64 [n].
-
-    Clusters are numbered by their first core point; a point at the border of several is in the
-    first one.
-
-    Args:
-        points: float64 [n, d].
-        eps: largest Euclidean distance of neighbours.
-        min_samples: number of neighbours of a core point, itself included.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-    from scipy.spatial import cKDTree  # all three are slow to import
-
-    n = len(points)
-    pairs = cKDTree(points).query_pairs(eps, output_type="ndarray")
-    is_core = 1 + np.bincount(pairs.ravel(), minlength=n) >= min_samples
-    cores = pairs[is_core[pairs].all(axis=1)]
-    graph = coo_array((np.ones(len(cores), dtype=np.int8), cores.T), shape=(n, n))
-    _, components = connected_components(graph, directed=False)
-    _, first, inverse = np.unique(components[is_core], return_index=True, return_inverse=True)
-    labels = np.full(n, n, dtype=np.int64)
-    labels[is_core] = np.argsort(np.argsort(first))[inverse]
-    borders = np.concatenate((pairs, pairs[:, ::-1]))
-    borders = borders[~is_core[borders[:, 0]] & is_core[borders[:, 1]]]
-    np.minimum.at(labels, borders[:, 0], labels[borders[:, 1]])
-    labels[labels == n] = -1
-    return labels
 
 
 def good_configurations(

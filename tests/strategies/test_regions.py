@@ -24,7 +24,6 @@ from strategies import (
 )
 from strategies.steering.regions import (
     by_steps,
-    dbscan,
     good_configurations,
     squared_radius,
     squared_steps,
@@ -47,21 +46,6 @@ HISTORY = (
 
 def at(*level_ids: int) -> Configuration:
     return Configuration(level_ids, SPACE.lineage)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40),
-    st.sampled_from([1.1, 1.5, 2.3]),
-    st.integers(1, 6),
-)
-def test_clusters_are_those_of_scikit_learn(
-    cells: list[tuple[int, int]], eps: float, min_samples: int
-) -> None:
-    from sklearn.cluster import DBSCAN
-
-    points = np.array(cells, dtype=np.float64)
-    reference = DBSCAN(eps=eps, min_samples=min_samples).fit(points).labels_
-    assert dbscan(points, eps, min_samples).tolist() == reference.tolist()
 
 
 def test_planted_regions_are_found_and_described() -> None:
