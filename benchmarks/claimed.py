@@ -73,6 +73,7 @@ OPENB = Command("benchmarks.openb --data {data}/openb")
 OPERATIONS = Command("assistant.cli sweep ai_platform --runs 60 --json")
 PLACEMENT = Command("benchmarks.placement --data {data} --part heuristics")
 DEEPJS = Command("benchmarks.deepjs")
+DEEPJS_SEEDS = Command("benchmarks.deepjs --part trainings --iterations 40 --trainings 10", "hours")
 DEEPJS_LAW = Command("benchmarks.deepjs --part law")
 SPEED = Command(
     "benchmarks.sim --log {data}/swf/theta_2022.swf.gz --log {data}/swf/UniLu-Gaia-2014-1.swf.gz "
@@ -293,6 +294,7 @@ CLAIMS: tuple[Claim, ...] = (
     Sentence(PLACING, r"slowdown is at most ([\d.]+) by every rule", PLACEMENT,
              extreme(max, "1000_", "_slowdown")),
     Table(PLACING, "| jobs held back | trained", DEEPJS),
+    Table(PLACING, "| training seeds | trained", DEEPJS_SEEDS),
     Table(PLACING, "| larger graphs | trained", DEEPJS_LAW),
     Table(PLACING, "| placement | GPUs held", OPENB),
     Table(PLACING, "| in fragments, at load", OPENB),
