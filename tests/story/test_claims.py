@@ -37,7 +37,7 @@ NO_MEASUREMENTS: dict[str, str] = {
     "docs/howto/backtest.md": "0.8 1.2 7",
     "docs/howto/capacity.md": "0.5 6 30 70",
     "docs/howto/clusters.md": "15 20 30",
-    "docs/howto/compare-with-slurm.md": "0.85 5 10 20 22.05 25 40",
+    "docs/howto/compare-with-slurm.md": "0.01 0.95 5 22.05 25 40",
     "docs/howto/effects.md": "10,000",
     "docs/howto/forecast.md": "10 30 70",
     "docs/howto/futures.md": "0.9 7 1,000",
