@@ -273,3 +273,25 @@ def test_options_bear_the_names_of_slurm() -> None:
     }.items():
         assert of in told.pop(name)
     assert not told
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_ranking_only_changed_jobs_gives_the_starts_of_ranking_all(backfill: str) -> None:
+    # Fair shares of every decision make it rank all jobs; of this weight they change no priority.
+    drawn = default_workload(0, 150)
+    workload = Workload.from_arrays(
+        submit_s=np.round(drawn.submit_s / 4.0),
+        runtime_s=drawn.runtime_s,
+        requested_s=drawn.requested_s,
+        procs=drawn.procs,
+        user=np.arange(150) % 7,
+    )
+    cluster = ClusterSpec.single(int(drawn.procs.max()))
+    starts = [
+        simulate(
+            Scenario(workload, cluster, "multifactor", backfill, options={"fairshare_weight": w}),
+            engine="interpreted",
+        ).start_s
+        for w in (0.0, 1e-9)
+    ]
+    np.testing.assert_array_equal(*starts)
