@@ -501,9 +501,17 @@ class Posterior:
 
     def mean_correlation(self, i: int, ids: Ints) -> tuple[Floats, float]:
         """Return the mean correlation of levels of axis i with each run [n] and with each other."""
-        axis, length = self.axes[i], self.hyperparameters.lengths[i]
-        self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
-        return self.correlation(i, ids).mean(axis=0), float(self_correlations.mean())
+        key = i, ids.tobytes()
+        if key not in self._mean_correlations:
+            axis, length = self.axes[i], self.hyperparameters.lengths[i]
+            self_correlations = correlations(axis, length, axis.distances(ids[:, None], ids))
+            mean = self.correlation(i, ids).mean(axis=0)
+            self._mean_correlations[key] = mean, float(self_correlations.mean())
+        return self._mean_correlations[key]
+
+    @cached_property
+    def _mean_correlations(self) -> dict[tuple[int, bytes], tuple[Floats, float]]:
+        return {}
 
     def _gram(self, ids: Ints) -> Floats:
         """Return the kernel matrix [m, m] of level ids without noise."""
@@ -554,10 +562,12 @@ class Posterior:
 
 
 def _distinct(ids: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
-    """Return the distinct rows of ids [m, d], and the index of each row among them."""
+    """Return the distinct rows of ids [m, d], and the index of each row among them.
+
+    Where rows have no number, all of them: hardly two are equal, and sorting them takes longer.
+    """
     if math.prod(sizes) >= 2**62:
-        rows, which = np.unique(ids, axis=0, return_inverse=True)
-        return rows, which.reshape(-1)
+        return ids, np.arange(len(ids))
     number = np.zeros(len(ids), dtype=np.int64)
     for i, size in enumerate(sizes):
         number *= size
