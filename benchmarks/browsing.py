@@ -116,7 +116,8 @@ def printed_address(printed: Path, process: subprocess.Popen[bytes]) -> str:
 
     await_that(is_printed, "the address of the pages was printed")
     if not found:
-        raise AssistantError("the server of the pages did not start")
+        said = printed.read_text().strip()
+        raise AssistantError(f"the server of the pages did not start: {said}")
     return found[0]
 
 

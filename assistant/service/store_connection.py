@@ -259,6 +259,9 @@ def needs_service(path: Path) -> ApiClient:
 
 
 UP_WITHIN_S = 30.0
+STARTING_S = 300.0
+"""Longest wait for a service whose process lives: a busy machine may take minutes to load it."""
+
 _LOOK_S = 0.1
 _AGAIN_S = 2.0
 
@@ -280,20 +283,25 @@ class ServiceSupervisor:
     def reach(self, patience_s: float = UP_WITHIN_S, tries: int = TRIES) -> ApiClient:
         """Return an HTTP client of the service, starting the service if none runs.
 
-        Raises ServiceError if it does not start within ``patience_s``; the message says what to do.
+        Raises ServiceError if it does not start within ``patience_s``, or within `STARTING_S` while
+        the process that should serve lives; the message says what to do.
         """
-        until_s = time.monotonic() + patience_s
+        began_s = time.monotonic()
+        self.ensure()
+        starting = self._child
         while True:
-            self.ensure()
             endpoint = find_endpoint(self._store)
             if endpoint is not None:
                 return api_client_of(self._store, endpoint, tries)
-            if time.monotonic() > until_s:
+            waited_s = time.monotonic() - began_s
+            lives = starting is not None and starting.poll() is None
+            if waited_s > (max(patience_s, STARTING_S) if lives else patience_s):
                 raise ServiceError(
-                    f"no service started for the store '{self._store}' within {patience_s:.0f} s; "
+                    f"no service started for the store '{self._store}' within {waited_s:.0f} s; "
                     f"start one to see the reason: copperline serve --execute --store {self._store}"
                 )
             time.sleep(_LOOK_S)
+            self.ensure()
 
     def ensure(self) -> None:
         """Start the service in the background if none runs."""

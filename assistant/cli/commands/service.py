@@ -532,6 +532,7 @@ def app(
     companion = ServiceSupervisor(store_path(store))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: leaves no process behind
     try:
+        say("Starting the service and the pages ...")
         companion.reach()
         companion.keep()
         environment = {**os.environ, **policy.as_environment()}
