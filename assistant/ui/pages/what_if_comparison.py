@@ -136,7 +136,10 @@ def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> 
         best_said = f"Median of the simulated futures: {subject.values(later.best)}."
     tiles = (
         ("Chance of the goal", _chance_cell, "Share of similar studies that reached the goal."),
-        ("Runs left", _left_cell, "Further runs that can end within the SLA."),
+        (
+            "Runs left", _left_cell,
+            "Further runs that can end within the SLA, before every configuration has been tried.",
+        ),
         (_best_title(later), best, best_said),
         ("Expected end", _end_cell, "Most likely end of the runs left."),
     )  # fmt: skip
