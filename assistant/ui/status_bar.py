@@ -167,7 +167,7 @@ def _line(view_model: ExperimentViewModel, page: str) -> None:
     if snapshot.away is not None:
         st.error(
             "The service cannot be reached; you see the last known state. "
-            f"{labels.escape_markdown(snapshot.away)}",
+            f"{labels.escape_markdown(snapshot.away[:1].upper() + snapshot.away[1:])}",
             icon=":material/cloud_off:",
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
