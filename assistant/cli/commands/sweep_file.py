@@ -69,7 +69,8 @@ def init(
         str | None,
         typer.Option(
             metavar="MEASURE",
-            help="Measure to make small, which the command prints as JSON; wall_s is its time.",
+            help="Measure to make small: the number, or JSON, on the last line that the command "
+            "prints; wall_s is its time.",
             show_default=False,
         ),
     ] = None,
@@ -243,8 +244,8 @@ def _command_text(
 _COMMENT = r"""# A sweep over a program of your own:
 #     copperline try {file}       checks it with one run
 #     copperline sweep {file}
-# The program prints its measures as JSON on its last line, such as {{"loss": 0.31}}; "wall_s" is
-# the time of a run. What else [application] may have:
+# The last line that the program prints is its result: the number that you minimise, or JSON such as
+# {{"loss": 0.31}}; "wall_s" is the time of a run. What else [application] may have:
 #     baseline = {current}
 #         your values of today: they run first, and every result is compared with them
 #     noisy = true
