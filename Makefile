@@ -6,7 +6,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constra
 # the test files with one of the marks: to collect all takes every process 20 seconds
 MARKED = $$(grep -rlE --include='*.py' 'mark\.($(1))\b' tests | sort)
 
-.PHONY: demo app test soak docs pictures lint types contracts pytest together alone audit wheel clean help
+.PHONY: demo app test soak docs pictures lint types contracts pytest together alone soak-together soak-alone audit wheel clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -70,7 +70,12 @@ pictures: $(VENV)/.ready-docs  ## draw the pictures of README and docs anew, fro
 
 soak: $(VENV)/.ready-dev docs  ## what is long by nature: crash points, fuzzing, whole logs, full sizes; the quick claims of the docs, and their site
 	$(BIN)/python -m benchmarks.claims --quick
+	@$(MAKE) --no-print-directory --jobs=2 soak-together soak-alone
+
+soak-together: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m "(soak or fuzz) and not browser and not faults and not slurm" $(call MARKED,soak|fuzz) --durations=10
+
+soak-alone: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -m "soak and (browser or faults or slurm)" -n 0 $(call MARKED,browser|faults|slurm) --durations=10
 
 audit: $(VENV)/.ready-dev  ## known vulnerabilities of the pinned packages; needs the advisories of pypi.org
