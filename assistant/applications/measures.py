@@ -41,15 +41,18 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class JsonOutput:
-    """Measures that a program prints as JSON: its whole stdout or the last non-empty line of it."""
+    """Measures that a program prints on its standard output.
+
+    The whole output is JSON, or its last non-empty line is a number, JSON or ``NAME: NUMBER``.
+    """
 
     part: Literal["whole", "last_line"] = "last_line"
 
     def __str__(self) -> str:
-        return "JSON, " + ("all of stdout" if self.part == "whole" else "the last line of stdout")
+        return "JSON, all of stdout" if self.part == "whole" else "the last line of stdout"
 
     def of(self, stdout: StreamTail) -> object:
-        """Return the JSON value on standard output. Raises RunError if there is none."""
+        """Return the value on standard output. Raises RunError if it cannot be read."""
         if self.part == "whole":
             if stdout.cut:
                 raise RunError(
@@ -62,7 +65,50 @@ class JsonOutput:
             raise RunError("the program printed nothing on stdout; print measures on its last line")
         if stdout.cut and len(lines) == 1:
             raise RunError(f"the last line of stdout is longer than {MAX_BYTES:,} bytes")
-        return from_json(lines[-1], "the last line of stdout")
+        return _from_line(lines[-1], "the last line of stdout")
+
+
+_PAIR = re.compile(r"[\s,;|]*([A-Za-z_][\w./-]*)\s*[:=]\s*([^\s,;|]+)", re.ASCII)
+_SPECIAL = {"nan": math.nan, "inf": math.inf, "+inf": math.inf, "-inf": -math.inf}
+
+
+def numbers_by_name(line: str) -> dict[str, float] | None:
+    """Return the numbers of a line that is all ``NAME: NUMBER``; None for another line.
+
+    ``=`` separates as ``:`` does; commas, semicolons and bars may stand between two. Raises
+    RunError if a name occurs twice.
+
+    >>> numbers_by_name("loss=0.31, accuracy: 9e-1"), numbers_by_name("loss: 0.31 of 2")
+    ({'loss': 0.31, 'accuracy': 0.9}, None)
+    """
+    numbers: dict[str, float] = {}
+    end = 0
+    while end < len(line) and (match := _PAIR.match(line, end)):
+        name, text = match[1], match[2]
+        number = _SPECIAL.get(text.lower(), parse_number(text))
+        if number is None:
+            return None
+        if name in numbers:
+            raise RunError(f"the last line of stdout names '{name}' twice: {_shown(line)}")
+        numbers[name] = number
+        end = match.end()
+    return numbers if numbers and not line[end:].strip(" \t\r,;|") else None
+
+
+def _from_line(line: str, where: str) -> object:
+    """Return the value of a line. Raises RunError if it is neither JSON nor ``NAME: NUMBER``."""
+    numbers = numbers_by_name(line)
+    if numbers is not None:
+        return numbers
+    try:
+        return from_json(line, where)
+    except RunError as error:
+        is_json = line.lstrip().startswith(("{", "["))
+        if is_json or not isinstance(error.__cause__, json.JSONDecodeError):
+            raise
+        raise RunError(
+            f"{where} is neither a number nor JSON nor NAME: NUMBER: {_shown(line)}"
+        ) from error.__cause__
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,13 +576,17 @@ class MeasureFollower:
         return self._last_object(text) if self._patterns is None else self._last_matches(text)
 
     def _last_object(self, text: str) -> Mapping[str, Measure]:
+        """Return the measures on the last line that has some.
+
+        A line of names and numbers is one only if it has a measure of the objective.
+        """
         for line in reversed(text.splitlines()):
-            if line.lstrip().startswith("{"):
-                try:
-                    value = from_json(line, "a line")
-                except RunError:
-                    continue
-                return intermediate_measures(value, self._objective)
+            with suppress(RunError):
+                if line.lstrip().startswith("{"):
+                    return intermediate_measures(from_json(line, "a line"), self._objective)
+                numbers = numbers_by_name(line)
+                if numbers is not None and not numbers.keys().isdisjoint(self._objective.measures):
+                    return intermediate_measures(numbers, self._objective)
         return {}
 
     def _last_matches(self, text: str) -> Mapping[str, Measure]:

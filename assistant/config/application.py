@@ -174,7 +174,7 @@ class MeasuresSettings(StrictModel):
     """Settings ``measures``: how to read a run's measures: from output, a file or by patterns."""
 
     stdout: Literal["json", "last_line"] | None = setting(
-        "JSON or a number in the last line, or all of stdout as JSON.", None
+        "A number, `NAME: NUMBER` or JSON in the last line, or all of stdout as JSON.", None
     )
     file: str | None = setting(
         "JSON in a file that the run writes.", None, title="File", example="{scratch}/result.json"

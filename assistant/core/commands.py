@@ -142,8 +142,7 @@ class IncludeRun(Command):
         """Return the event that submits the run."""
         configuration = experiment.space.from_values(self.values)
         experiment.space.check(configuration)
-        reason = self.reason or "the analyst's own"
-        return submit_runs(experiment, [RunRequest(configuration, "analyst", reason)], now_s)
+        return submit_runs(experiment, [RunRequest(configuration, "analyst", self.reason)], now_s)
 
 
 @dataclass(frozen=True, slots=True)

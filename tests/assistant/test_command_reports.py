@@ -156,6 +156,17 @@ def test_a_few_reports_a_second_at_most() -> None:
     assert listener.told[-1] == {"cost": 8.0}
 
 
+def test_a_line_of_names_and_numbers_counts_if_it_has_the_objective() -> None:
+    clock, listener = Times(), Listener(lambda _: False)
+    following = MeasureFollower(JsonOutput(), COST, listener, clock=clock)
+    lines = (b"epoch: 3\n", b"epoch: 3, cost: 7\n", b"cost: 6 so far\n", b"cost: 1, cost: 2\n")
+    for line in lines:
+        following.on_output("stdout", line)
+        following.wants_end()
+        clock.now_s += 2 * REPORT_S
+    assert listener.told == [{"epoch": 3.0, "cost": 7.0}]
+
+
 def test_a_flood_is_not_kept() -> None:
     clock, listener = Times(), Listener(lambda _: False)
     following = MeasureFollower(JsonOutput(), COST, listener, clock=clock)

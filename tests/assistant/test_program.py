@@ -70,6 +70,14 @@ NASTY = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["12.5", "cost: 12.5", "cost=12.5, error=.1;", "error: 1e-1 | cost = +12.5", '{"cost": 12.5}'],
+)
+def test_the_last_line_is_a_number_names_with_numbers_or_json(line: str) -> None:
+    assert python(f"print('took: 3 s'); print({line!r})").evaluate({"x": 1}, 0)["cost"] == 12.5
+
+
 @pytest.mark.parametrize("value", NASTY)
 def test_a_value_is_one_argument_byte_for_byte(value: str, tmp_path: Path) -> None:
     told = tmp_path / "told.json"
@@ -246,8 +254,10 @@ FAILURES: dict[str, tuple[str, str]] = {
     "exit code": ("import sys; sys.exit('it broke')", "exit code 1; its last output: it broke"),
     "signal": ("import os; os.kill(os.getpid(), 11)", "SIGSEGV (signal 11)"),
     "nothing": ("", "printed nothing"),
-    "words": ("print('done')", "not JSON"),
-    "comma": ("print('1,5')", "not JSON"),
+    "words": ("print('done')", "neither a number nor JSON nor NAME: NUMBER: 'done'"),
+    "unit": ("print('cost: 3 s')", "nor NAME: NUMBER: 'cost: 3 s'"),
+    "half of JSON": ("print('{')", "not JSON"),
+    "comma": ("print('1,5')", "neither a number"),
     "NaN": ("print('NaN')", "gave nan"),
     "infinite": ("print('1e999')", "gave inf"),
     "huge": ("print('9' * 400)", "gave inf"),
@@ -258,6 +268,8 @@ FAILURES: dict[str, tuple[str, str]] = {
     "text": ("print('{\"cost\": \"1,5\"}')", "the text '1,5'"),
     "NaN inside": ("print('{\"cost\": NaN}')", "gave nan as the measure 'cost'"),
     "another name": ("print('{\"cots\": 1}')", "no measure 'cost'; it gave: cots"),
+    "named twice": ("print('cost=1 cost=2')", "names 'cost' twice"),
+    "NaN by name": ("print('cost: nan')", "gave nan as the measure 'cost'"),
     "twice": ('print(\'{"cost": 1, "cost": 2}\')', "occurs twice"),
     "too many": ("import json; print(json.dumps({str(i): i for i in range(2000)} | {'cost': 1}))",
                  "at most 1,000"),

@@ -110,8 +110,9 @@ def test_a_failure_shows_the_command_the_code_the_last_lines_and_what_to_change(
 @pytest.mark.parametrize(
     ("script", "more", "reason", "warning"),
     [
-        ("echo hello\n", {}, "JSON", "print one JSON object"),
-        ("echo '{\"time\": 1}'\n", {}, "it gave: time", "print one JSON object"),
+        ("echo hello\n", {}, "JSON", "as in cost: 12.5"),
+        ("echo 'time = 3 s'; echo bye\n", {}, "JSON", "names these numbers: time. Take one"),
+        ("echo '{\"time\": 1}'\n", {}, "it gave: time", "as the last line"),
         ("exec nothing-of-that-name\n", {}, "exit code 127", "was not found"),
         ("kill -9 $$\n", {}, "SIGKILL", "memory"),
         ("sleep 60\n", {"run_limit": "0.2s"}, "stopped at the limit", "more time"),

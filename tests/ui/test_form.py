@@ -146,11 +146,12 @@ def forms(draw: st.DrawFn) -> Form:
     names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
     chosen = tuple(draw(rows(uid, name)) for uid, name in enumerate(names))
     own = source == "command"
+    if draw(st.booleans()):
+        chosen = tuple(replace(row, baseline="") for row in chosen)
     program = ProgramFields(
         words="sh program.sh " + " ".join(f"{{{name}}}" for name in names),
         limit=draw(st.sampled_from(["", "1m", "90"])),
         noisy=draw(st.sampled_from([None, True, False])),
-        has_baseline=draw(st.booleans()),
         environment=draw(st.sampled_from(["", "A=1\nB={seed}", "X= y=z "])),
         stdin=draw(st.sampled_from(["", "n {seed}\n"])),
         measures=draw(st.sampled_from(["usual", "last_line", "json", "file"])),

@@ -3,6 +3,7 @@
 import importlib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -648,7 +649,7 @@ def test_a_function_is_not_loaded_while_it_is_filled_in(
     )
     form = Form(
         "function",
-        program=ProgramFields(function="mine:f", folder=str(tmp_path), has_baseline=False),
+        program=ProgramFields(function="mine:f", folder=str(tmp_path)),
         rows=(ParameterRow(0, "x", levels=("1", "2")),), wish=ObjectiveFields("minimise", "y"),
     )  # fmt: skip
     page = begun(store, opened, form)
@@ -675,7 +676,7 @@ BAD: dict[str, Any] = {
     "failure": {
         "reason": "the program ended with exit code 3", "hint": "Do this.",
         "command": ["sh", "p.sh", "a b"], "folder": "/here", "exit_code": 3,
-        "stdout": ["one"], "stderr": ["two", "[link](x)"],
+        "stdout": ["one"], "stderr": ["two", "[link](x)"], "readable": {},
     },
 }  # fmt: skip
 
@@ -719,6 +720,24 @@ def test_a_trial_that_fails_shows_command_code_output_and_what_to_change(
     assert not page.error
 
 
+def test_a_number_that_the_output_names_becomes_the_measure(
+    store: Path, opened: list[NewExperiment], trials: Trials
+) -> None:
+    form = replace(OWN, wish=ObjectiveFields("maximise"))
+    page = press(begun(store, opened, form), "new-try")
+    pattern = r"\bcost[:= ]+(?P<cost>\S*\d)"
+    trials.result = DryRunResult(
+        "tried", {**BAD, "failure": {**BAD["failure"], "readable": {"cost": pattern}}}
+    )
+    page = press(sound(page.run()), "new-state-read-cost")
+    assert page.session_state["new-step"] == "Objective and goal"
+    assert page.session_state["new-measure"] == "cost"
+    press(page, "new-try")
+    tables = tomllib.loads(trials.texts[-1])
+    assert tables["application"]["measures"] == {"pattern": [pattern]}
+    assert tables["objective"] == {"maximise": "cost"}
+
+
 def test_a_trial_is_stopped_refused_or_broken_in_words(
     store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
@@ -744,8 +763,6 @@ def test_nothing_is_tried_while_a_field_is_wrong(
 def test_a_copy_knows_how_long_its_runs_take_until_something_else_is_run(
     store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:
-    from dataclasses import replace
-
     page = begun(store, opened, replace(OWN, run_s=30.0, runs=2))
     assert "2 runs of about 30 s take about 60 s" in " ".join(m.value for m in page.markdown)
     page = type_in(page, {"command": "sh p.sh {size} more"})

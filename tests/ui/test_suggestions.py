@@ -265,7 +265,7 @@ def test_a_run_of_ones_own_without_a_batch() -> None:
     assert list(rows(page)["why"]) == ["your own"]
     page = press(page, "submit-0")
     assert "1 run submitted." in page.success[0].value
-    assert session.experiment.runs[-1].reason == "the analyst's own"
+    assert session.experiment.runs[-1].reason == ""
     assert not page.data_editor
 
 

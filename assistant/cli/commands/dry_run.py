@@ -1,11 +1,12 @@
 """Command ``copperline try``: a dry run of a sweep, which stores nothing."""
 
 import math
+import re
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +66,8 @@ class DryRunFailure:
     """The reason for the failure of a dry run, with a hint and the program's last output.
 
     ``command`` is empty if no program was started, ``code`` is negative for a signal; of each
-    output stream there are at most `LAST_LINES`.
+    output stream there are at most `LAST_LINES`. ``readable`` has the patterns that read the
+    numbers that the output names, by name.
     """
 
     reason: str
@@ -75,6 +77,7 @@ class DryRunFailure:
     code: int | None = None
     stdout: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
+    readable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,7 @@ def failure_of(
         error.code,
         last_lines(error.stdout),
         last_lines(error.stderr),
+        readable_measures(error.stdout) if error.code == 0 else {},
     )
 
 
@@ -205,21 +209,35 @@ def failure_hint(error: ProgramError, measures: Sequence[str] = ()) -> str:
         return "Raise the limit named above, or make the run smaller: fewer or lower levels."
     if error.code < 0:
         return f"{_signalled(-error.code)} Run the command by hand in its folder to see why."
-    pattern = measure_pattern(measures, error.stdout) if error.code == 0 else None
-    if pattern is not None:
-        return (
-            "The program ended well, and its output has the measures in plain text. Read them "
-            f"with this line in [application], in place of any other measures: {pattern}"
-        )
+    if error.code == 0:
+        return _unread_hint(error.stdout, measures)
     return _BY_CODE.get(
         error.code,
         "Run the command by hand in its folder; a successful program must end with exit code 0.",
     )
 
 
+def _unread_hint(text: str, measures: Sequence[str]) -> str:
+    """Return how to read the measures of a program that ended well."""
+    pattern, readable = measure_pattern(measures, text), readable_measures(text)
+    if pattern is not None:
+        return (
+            "The program ended well, and its output has the measures in plain text. Read them "
+            f"with this line in [application], in place of any other measures: {pattern}"
+        )
+    if readable:
+        return (
+            "The program ended well, but the measures were not found. Its output names these "
+            f"numbers: {', '.join(readable)}. Take one of them as the measure, or print the "
+            "measure as the last line, as in cost: 12.5."
+        )
+    return (
+        "The program ended well, but its measures were not found: print them as the last line, as "
+        'in cost: 12.5 or {"cost": 12.5}, or set their place in measures.'
+    )
+
+
 _BY_CODE = {
-    0: "The program ended well, but its measures were not found: print one JSON object as the "
-    'last line, such as {"time_ms": 12}, or set their place in measures.',
     126: "Exit code 126 of a shell: the file may not be executed. Make it executable (chmod +x), "
     "or name its interpreter.",
     127: "Exit code 127 of a shell: the program was not found. Give its full path, or install it.",
@@ -233,7 +251,7 @@ def measure_pattern(measures: Sequence[str], text: str) -> str | None:
     measures = {pattern = ['\bloss[:= ]+(?P<loss>\S*\d)']}
     """
     names = [name for name in measures if name != WALL]
-    patterns = [rf"\b{name}[:= ]+(?P<{name}>\S*\d)" for name in names]
+    patterns = [_pattern(name) for name in names]
     if not names or not all(name.isidentifier() and name.isascii() for name in names):
         return None
     try:
@@ -242,6 +260,26 @@ def measure_pattern(measures: Sequence[str], text: str) -> str | None:
         return None
     literals = ", ".join(f"'{pattern}'" for pattern in patterns)
     return f"measures = {{pattern = [{literals}]}}"
+
+
+def _pattern(name: str) -> str:
+    return rf"\b{name}[:= ]+(?P<{name}>\S*\d)"
+
+
+_NAMED_NUMBER = re.compile(r"(?:^|[\s,;|(])([A-Za-z_]\w*)\s*[:=]\s*[-+]?\.?\d", re.ASCII)
+_MOST_NAMES = 8
+
+
+def readable_measures(text: str) -> dict[str, str]:
+    r"""Return the patterns of the last numbers that an output names, by name, last name first.
+
+    >>> readable_measures("step: 3\nloss = 0.31 after 2 s\n")
+    {'loss': '\\bloss[:= ]+(?P<loss>\\S*\\d)', 'step': '\\bstep[:= ]+(?P<step>\\S*\\d)'}
+    """
+    lines = text.splitlines()[-LAST_LINES:]
+    names = [name for line in lines for name in _NAMED_NUMBER.findall(line[:LAST_COLUMNS])]
+    last_first = list(dict.fromkeys(reversed(names)))
+    return {name: _pattern(name) for name in last_first[:_MOST_NAMES] if name != WALL}
 
 
 def _signalled(number: int) -> str:
@@ -305,6 +343,7 @@ def _failure_object(failure: DryRunFailure) -> dict[str, Any]:
         "exit_code": failure.code,
         "stdout": list(failure.stdout),
         "stderr": list(failure.stderr),
+        "readable": dict(failure.readable),
     }
 
 

@@ -69,8 +69,8 @@ def init(
         str | None,
         typer.Option(
             metavar="MEASURE",
-            help="Measure to make small: the number, or JSON, on the last line that the command "
-            "prints; wall_s is its time.",
+            help="Measure to make small, on the last line that the command prints: 12.5, "
+            "MEASURE: 12.5 or JSON; wall_s is its time.",
             show_default=False,
         ),
     ] = None,
@@ -244,14 +244,14 @@ def _command_text(
 _COMMENT = r"""# A sweep over a program of your own:
 #     copperline try {file}       checks it with one run
 #     copperline sweep {file}
-# The last line that the program prints is its result: the number that you minimise, or JSON such as
-# {{"loss": 0.31}}; "wall_s" is the time of a run. What else [application] may have:
+# The last line that the program prints is its result: the number that you minimise, loss: 0.31, or
+# JSON such as {{"loss": 0.31}}; "wall_s" is the time of a run. What else [application] may have:
 #     baseline = {current}
 #         your values of today: they run first, and every result is compared with them
 #     noisy = true
 #         results vary between runs with the same levels: the last runs repeat the winner
 #     measures = {{pattern = ['loss[:= ]+(?P<loss>\S*\d)']}}
-#         reads a line of text such as "loss: 0.31" in place of JSON
+#         reads the last "loss: 0.31" anywhere in the output
 # copperline init example.toml writes an example with every setting.
 
 """

@@ -450,7 +450,7 @@ def destinations(rows: Sequence[Destination], *, is_changed: bool) -> Spec:
         "field": "runs",
         "type": "quantitative",
         "title": "runs",
-        "scale": {"domain": [0, max(1.2 * most, 1)]},  # room for the text behind a bar
+        "scale": {"domain": [0, max(1.5 * most, 1)]},  # room for the text behind a bar
         "axis": {"format": "d", "tickMinStep": 1, "tickCount": 6, "gridOpacity": 0.15},
     }
     at = {"y": y, "yOffset": side, "x": x}

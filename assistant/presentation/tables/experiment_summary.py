@@ -243,10 +243,23 @@ def _stopped_early(experiment: Experiment) -> tuple[str, ...]:
     return (f"{text}.",)
 
 
-def _spent(experiment: Experiment) -> str:
-    space, n_runs = experiment.space, len(experiment.runs)
-    allowed = space.count_allowed()
+def _started(experiment: Experiment) -> tuple[int, int]:
+    """Return the numbers of configurations with a started run, as `Experiment.tried` does."""
+    waits = {run.configuration for run in experiment.runs_in(RunState.QUEUED)}
+    unstarted = [
+        configuration
+        for configuration in waits
+        if all(run.started_s is None for run in experiment.runs_of(configuration))
+    ]
+    n_allowed = experiment.space.count_allowed_of(unstarted)
     n, n_gone = experiment.tried
+    return n - n_allowed, n_gone - (len(unstarted) - n_allowed)
+
+
+def _spent(experiment: Experiment) -> str:
+    space = experiment.space
+    allowed = space.count_allowed()
+    n, n_gone = _started(experiment)
     if allowed is None:  # then all combinations are counted, closed ones too
         n, n_gone = n + n_gone, 0
     total = allowed if allowed is not None else space.n_combinations
@@ -255,9 +268,10 @@ def _spent(experiment: Experiment) -> str:
     why = "that are closed or excluded" if space.exclusions else "with levels that are closed"
     gone = f"; {n_gone} more {why} now" if n_gone else ""
     failed = experiment.n_in(RunState.FAILED)
+    waiting = experiment.n_in(RunState.QUEUED)
+    n_runs = len(experiment.runs) - waiting
     repeated = f", in {n_runs} runs" if n_runs > n + n_gone else ""
     words = f" {failed} of the runs failed." if failed else ""
-    waiting = experiment.n_in(RunState.QUEUED)
     if waiting and experiment.finished is not None:
         words += f" {waiting} of the runs {'was' if waiting == 1 else 'were'} not started."
     return f"{n} of {total:,} {word} were tried{share}{gone}{repeated}.{words}"

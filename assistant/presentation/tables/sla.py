@@ -77,7 +77,9 @@ def _runs(experiment: Experiment) -> TermUsage | None:
     if limit is None:
         return None
     over = max(0, used - limit)
-    outcome = f"{used:,} used" + (f", {over:,} too many" if over else "")
+    waiting = experiment.n_in(RunState.QUEUED)
+    outcome = f"{used - waiting:,} used" + (f", {waiting:,} waiting" if waiting else "")
+    outcome += f", {over:,} too many" if over else ""
     agreed = "1 run" if limit == 1 else f"{limit:,} runs"
     return TermUsage("runs", limit, used, over, _kept(experiment, over), None, agreed, outcome)
 

@@ -91,7 +91,7 @@ def _program_card() -> Intent | None:
     with st.form("front-program", border=False):
         words = st.text_input(
             "Command", placeholder="python train.py --lr {lr}", key="front-command",
-            help="Its last line of output is the result: a number, or JSON with measures.",
+            help="Its last line of output is the result, such as 12.5 or cost: 12.5.",
         )  # fmt: skip
         pressed = st.form_submit_button(
             "Set it up", icon=":material/arrow_forward:", key="front-set-up", width="stretch"

@@ -257,6 +257,13 @@ def _failed(failure: Mapping[str, Any]) -> None:
         labels.escape_markdown(f"The run failed: {failure['reason']}."), icon=":material/error:"
     )
     st.markdown(f"**What to change**: {labels.escape_markdown(failure['hint'])}")
+    with st.container(horizontal=True):
+        for name, pattern in failure["readable"].items():
+            st.button(
+                f"Take {name}", key=f"new-state-read-{name}", icon=":material/straighten:",
+                help=f"Makes {name} the measure, and reads it wherever the program prints it.",
+                on_click=_read, args=(name, pattern),
+            )  # fmt: skip
     if failure["command"]:
         st.caption("The command")
         st.code(shlex.join(failure["command"]), language=None, wrap_lines=True)
@@ -269,6 +276,12 @@ def _failed(failure: Mapping[str, Any]) -> None:
         if lines:
             st.caption(f"The end of {name}")
             st.code("\n".join(lines), language=None, height=min(320, 40 + 24 * len(lines)))
+
+
+def _read(name: str, pattern: str) -> None:
+    """Take a measure that the output names, as the form's objective."""
+    new_fields.begin(new_fields.draft().reading(name, pattern))
+    st.session_state[_GO] = len(STEPS) - 1
 
 
 STEPS = ("What to run", "Parameters", "Objective and goal")

@@ -50,7 +50,7 @@ class ParameterRow:
             coarse at first, and become finer near the best result.
         is_integer: whether levels by a ratio are rounded to whole numbers.
         when: condition on other parameters under which it matters; empty for always.
-        baseline: level in the current configuration.
+        baseline: level in the current configuration; empty in every row if there is none.
     """
 
     uid: int = 0
@@ -105,7 +105,6 @@ class ProgramFields:
     stream: str = "stdout"
     noisy: bool | None = None
     unused: bool = False
-    has_baseline: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +273,19 @@ class Form:
         names = dict.fromkeys(_PLACEHOLDER.findall(texts))
         return tuple(name for name in names if is_name(name) and name not in row_names)
 
+    @property
+    def has_baseline(self) -> bool:
+        """Whether some parameter of the user's program has a current level."""
+        return any(row.baseline.strip() for row in self.rows)
+
+    def reading(self, measure: str, pattern: str) -> "Form":
+        """Return the form with a measure that a pattern reads from the standard output."""
+        program = replace(self.program, measures="pattern", where=pattern, stream="stdout")
+        wish = replace(self.wish, measure=measure)
+        if wish.direction not in ("minimise", "maximise"):
+            wish = replace(wish, direction="minimise")
+        return replace(self, program=program, wish=wish)
+
     def with_row(self) -> "Form":
         """Return the form with one more parameter row."""
         return replace(self, rows=(*self.rows, ParameterRow(self._next_uid)))
@@ -425,7 +437,7 @@ def _level(text: str, kind: Kind, place: str) -> Level:
         if truth is None:
             raise FormFieldError(place, f"'{text}' is not yes or no.")
         return truth
-    return number_in(text, place, ". Or set 'Levels are' to names")
+    return number_in(text, place, ". Or set 'Levels are' to names, under More")
 
 
 def number_in(text: str, place: str, more: str = "") -> int | float:
@@ -447,7 +459,7 @@ def baseline_level(row: ParameterRow) -> Level:
             return ""  # there is none to choose from; the message is drawn beside the levels
         raise MissingError(
             place,
-            f"Choose the current level of {name}, or untick 'There is a current configuration'.",
+            f"Choose the current level of {name}, or none for every parameter.",
         )
     try:
         _, parameter = parameter_of(row)

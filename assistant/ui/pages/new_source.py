@@ -105,7 +105,7 @@ _MEASURES: Mapping[Measures, str] = {
     "json": "its whole output, as JSON",
     "file": "a JSON file that it writes",
     "pattern": "a pattern in its output",
-    "last_line": "the last line of its output, as JSON",
+    "last_line": "the last line of its output, needed in every run",
 }
 _NOISY: Mapping[str, bool | None] = {
     "not known": None,
@@ -299,10 +299,10 @@ def _command(form: Form, beside: FieldMessages) -> Form:
     )  # fmt: skip
     beside.at("new-command", "new-limit", "new-environment", "new-measures")
     st.caption(
-        'The last line of its output is the result: a number, or JSON such as {"time_ms": 12.5}. '
-        "`wall_s`, the duration of a run, is always measured."
+        "The last line of its output is the result: `12.5`, `time_ms: 12.5` or "
+        '`{"time_ms": 12.5}`. `wall_s`, the duration of a run, is always measured.'
     )
-    usual = ProgramFields(words=program.words, has_baseline=program.has_baseline)
+    usual = ProgramFields(words=program.words)
     with st.expander("More: folder, output, run limit, environment", expanded=program != usual):
         folder = _folder(program, label("application.cwd", "command"))
         with st.container(horizontal=True):

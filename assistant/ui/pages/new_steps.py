@@ -317,12 +317,7 @@ def _listed(parameter: Parameter, most: int = 12) -> str:
 def _own(form: Form, beside: FieldMessages) -> Form:
     if form.unsaid and all(row == ParameterRow(row.uid) for row in form.rows):
         form = form.with_unsaid()
-    has_baseline = new_fields.tick(
-        "new-has-baseline", "There is a current configuration",
-        form.program.has_baseline,
-        help="It runs first. Every result is shown as a gain or a loss against it.",
-    )  # fmt: skip
-    rows = tuple(_row(row, beside, has_baseline) for row in form.rows)
+    rows = tuple(_row(row, beside) for row in form.rows)
     beside.at("new-parameters")
     with st.container(horizontal=True):
         st.button(
@@ -335,51 +330,61 @@ def _own(form: Form, beside: FieldMessages) -> Form:
                 help="The command uses these names, but they are not parameters yet.",
                 on_click=new_fields.change_form, args=(Form.with_unsaid,),
             )  # fmt: skip
-    return replace(form, rows=rows, program=replace(form.program, has_baseline=has_baseline))
+    return replace(form, rows=rows)
 
 
-def _row(row: ParameterRow, beside: FieldMessages, has_baseline: bool) -> ParameterRow:
+def _row(row: ParameterRow, beside: FieldMessages) -> ParameterRow:
     key = f"new-p{row.uid}"
     with st.container(border=True):
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        head, levels, current, end = st.columns((24, 42, 19, 15), vertical_alignment="bottom")
+        beside.at(f"{key}-name", f"{key}-levels", f"{key}-baseline")
+        row = _row_details(row, key)
+        with head:
             name = new_fields.text(
-                f"{key}-name", label("parameters.name"), row.name, placeholder="size", width=200
+                f"{key}-name", label("parameters.name"), row.name, placeholder="size"
             )
-            _name_words(key)
-            kind = new_fields.choice(f"{key}-kind", "Levels are", row.kind, list(KINDS), width=210)
-            how: How = new_fields.choice(
-                f"{key}-how", "Given as", row.how, list(_HOW), format_func=_HOW.__getitem__,
-                width=130,
+        with levels:
+            row = _with_levels(replace(row, name=name), key)
+        with current:
+            baseline = new_fields.choice(
+                f"{key}-baseline", "Current", row.baseline, ["", *_texts(row)],
+                format_func=lambda text: text or "none",
+                help="Your setting now. With one for every parameter, that configuration runs "
+                "first, and every result is compared with it.",
             )  # fmt: skip
-            unit = new_fields.text(
-                f"{key}-unit", label("parameters.unit"), row.unit, placeholder="none", width=110
-            )
-            st.button(
-                "Remove", key=f"{key}-remove", icon=":material/delete:",
-                help=f"Remove the parameter {row.name}".strip(),
-                on_click=new_fields.change_form, args=(partial(Form.without_row, uid=row.uid),),
-            )  # fmt: skip
-        beside.at(f"{key}-name")
-        row = replace(row, name=name, kind=kind, how=how, unit=unit)
-        row = _with_levels(row, key)
-        beside.at(f"{key}-levels")
-        with st.container(horizontal=True, vertical_alignment="bottom"):
-            if has_baseline:
-                baseline = new_fields.choice(
-                    f"{key}-baseline", "Current", row.baseline, ["", *_texts(row)], width=200,
-                    format_func=lambda text: text or "choose",
-                )  # fmt: skip
-                row = replace(row, baseline=baseline)
-            description = new_fields.text(
-                f"{key}-description", label("parameters.description"), row.description, width=470
-            )
-            when = new_fields.text(
-                f"{key}-when", label("parameters.when"), row.when, placeholder="always", width=300,
-                help="Condition on other parameters, such as kernel == 'rbf'. Elsewhere the "
-                "program does not get this parameter.",
-            )  # fmt: skip
-        beside.at(f"{key}-baseline")
-    return replace(row, description=description, when=when)
+        end.button(
+            "Remove", key=f"{key}-remove", icon=":material/delete:",
+            help=f"Remove the parameter {row.name}".strip(),
+            on_click=new_fields.change_form, args=(partial(Form.without_row, uid=row.uid),),
+        )  # fmt: skip
+    return replace(row, baseline=baseline)
+
+
+def _row_details(row: ParameterRow, key: str) -> ParameterRow:
+    """Draw the fields of a parameter that most do without, and return the changed row."""
+    is_plain = row.how == "list" and row.kind in ("numbers", "names")
+    is_more = not is_plain or bool(row.unit or row.description or row.when)
+    with (
+        st.expander("More: kind of levels, range, unit, condition", expanded=is_more),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
+        _name_words(key)
+        kind = new_fields.choice(f"{key}-kind", "Levels are", row.kind, list(KINDS), width=210)
+        how: How = new_fields.choice(
+            f"{key}-how", "Given as", row.how, list(_HOW), format_func=_HOW.__getitem__, width=130
+        )
+        unit = new_fields.text(
+            f"{key}-unit", label("parameters.unit"), row.unit, placeholder="none", width=110
+        )
+        when = new_fields.text(
+            f"{key}-when", label("parameters.when"), row.when, placeholder="always", width=300,
+            help="Condition on other parameters, such as kernel == 'rbf'. Elsewhere the "
+            "program does not get this parameter.",
+        )  # fmt: skip
+        description = new_fields.text(
+            f"{key}-description", label("parameters.description"), row.description, width=470
+        )
+    return replace(row, kind=kind, how=how, unit=unit, when=when, description=description)
 
 
 def _name_words(key: str) -> None:
@@ -454,7 +459,6 @@ def objective_step(
     )
     st.subheader("Objective", divider="gray")
     wish = _objective_fields(form, beside, application_objective, names)
-    wish = _constraints(wish, beside, application_objective, names)
     form = replace(form, wish=wish)
     st.subheader("Goal and limits", divider="gray")
     return _sla_fields(form, beside)
@@ -474,12 +478,12 @@ def _objective_summary(preview: Outline) -> None:
 
 
 def _objective_fields(
-    form: Form, beside: FieldMessages, application_objective: Objective | None, names: list[str]
+    form: Form, beside: FieldMessages, own: Objective | None, names: list[str]
 ) -> ObjectiveFields:
     wish = form.wish
     options: dict[str, str] = dict(_GOALS)
     if not form.is_own_program:
-        suffix = f" ({application_objective})" if application_objective is not None else ""
+        suffix = f" ({own})" if own is not None else ""
         options = {"own": f"its own objective{suffix}", **options}
     if "objective" in form.extra_tables:
         options["kept"] = "as in the original"
@@ -504,7 +508,8 @@ def _objective_fields(
             "A measure is a name in the output of the program; *Try one run* shows all. If the "
             "program prints one number, give it any name."
         )
-    with st.expander("Second measure: find the trade-offs of both"):
+    is_more = bool(wish.second or wish.bounds or (own and own.constraints))
+    with st.expander("More: second measure, constraints", expanded=is_more):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             second = _measure("new-second", label("objective.second"), wish.second, names)
             second_direction = new_fields.choice(
@@ -513,7 +518,8 @@ def _objective_fields(
                 format_func=_GOALS.__getitem__, width=240,
             )  # fmt: skip
         beside.at("new-second")
-    return replace(wish, second=second, second_direction=second_direction)
+        wish = replace(wish, second=second, second_direction=second_direction)
+        return _constraints(wish, beside, own, names)
 
 
 def _measure(key: str, label: str, value: str, names: list[str], width: int = 300) -> str:
@@ -642,9 +648,10 @@ def steering_step(form: Form, beside: FieldMessages, similar: str) -> Form:
         if form.is_own_program:
             with st.expander("Stop hopeless runs early"):
                 form = _early_stopping(form, beside)
-        form = new_fields.bound(form, "learn_from", height=80)
         if similar:
             st.caption(labels.escape_markdown(similar))
+        with st.expander("Learn from earlier experiments", expanded=bool(form.learn_from.strip())):
+            form = new_fields.bound(form, "learn_from", height=80)
         beside.at("new-learn-from")
     beside.at("new-strategy")
     return form

@@ -198,7 +198,7 @@ def _program_table(pen: _TableWriter, form: Form) -> dict[str, Any]:
             table["function"] = program.function.strip()
     else:
         table = {"kind": "command", "cwd": folder, **_command(pen, program)}
-    if program.has_baseline:
+    if form.has_baseline:
         baseline: dict[str, Level] = {}
         for row in form.rows:
             if row.when.strip() and not row.baseline:
@@ -466,7 +466,6 @@ def _program_fields(application: Mapping[str, Any]) -> ProgramFields:
         measures=how,
         where=where if isinstance(where, str) else "\n".join(where),
         stream=measures.get("stream", "stdout"),
-        has_baseline=application.get("baseline") is not None,
     )
 
 

@@ -285,7 +285,7 @@ def _share(experiment: Experiment, prefix: str, draft: WhatIfDraft) -> None:
         st.slider(
             "Share inside regions (exploitation)", 0, 100, format="%d %%", key=slider,
             disabled=not (has_regions and is_split), on_change=_follow, args=(box, slider),
-            help="Share of the runs left that go into regions of good results. The strategy "
+            help="Share of the runs to come that go into regions of good results. The strategy "
             "places the others.",
         )  # fmt: skip
         st.number_input(

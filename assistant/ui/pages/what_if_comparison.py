@@ -76,7 +76,7 @@ def sides_section(
         if caution not in now.forecast.cautions:
             st.caption(labels.escape_markdown(f":material/warning: Caution: {caution}."))
     _tiles(experiment, now, then)
-    st.markdown("**Distribution of the runs left**")
+    st.markdown("**Where the runs to come go**")
     _destinations(experiment, now, then)
     subject = ForecastSubject.of(experiment)
     title = labels.measure_title(subject.measure, subject.unit)
@@ -99,7 +99,7 @@ def table_of(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -
     subject = ForecastSubject.of(experiment)
     best = _best_title(now.forecast if then is None else then.forecast)
     sides = {"now": now} if then is None else {"now": now, "then": then}
-    rows = ["Chance of the goal", "Runs left", best, "Expected end"]
+    rows = ["Chance of the goal", "Runs to come", best, "Expected end"]
     cells = {
         when: [
             _chance_cell(side.forecast, banded=True),
@@ -137,11 +137,11 @@ def _tiles(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | None) -> 
     tiles = (
         ("Chance of the goal", _chance_cell, "Share of similar studies that reached the goal."),
         (
-            "Runs left", _left_cell,
+            "Runs to come", _left_cell,
             "Further runs that can end within the SLA, before every configuration has been tried.",
         ),
         (_best_title(later), best, best_said),
-        ("Expected end", _end_cell, "Most likely end of the runs left."),
+        ("Expected end", _end_cell, "Most likely end of the runs to come."),
     )  # fmt: skip
     with st.container(horizontal=True):
         for label, cell, help_text in tiles:
@@ -243,7 +243,7 @@ def _destinations(experiment: Experiment, now: WhatIfSide, then: WhatIfSide | No
     later = now if then is None else then
     if later.outside is None:
         st.caption(
-            "The number of runs left is unknown, so they cannot be distributed. Set a maximum "
+            "The number of runs to come is unknown, so they cannot be distributed. Set a maximum "
             "number of runs on *Steering*."
         )
         return
