@@ -153,7 +153,7 @@ def test_the_numbers_are_those_of_the_command_line(
     left = found.after.remaining
     assert left is not None
     assert left.median is not None
-    assert shown["Runs left"] == (f"{left.median:.0f}", "now 30")
+    assert shown["Runs to come"] == (f"{left.median:.0f}", "now 30")
     goal = found.after.goal
     if goal is None:
         assert shown["Chance of the goal"][0] == "no goal"
@@ -222,7 +222,7 @@ def test_before_the_first_run_it_is_said_what_is_missing() -> None:
         Hills(), store=MemoryStore(), sla=Sla(50, goal=0.0), experiment_id="hills"
     )
     page = staged(what_if.page, session)
-    assert list(tiles(page)) == ["Runs left"]  # nothing else is known
+    assert list(tiles(page)) == ["Runs to come"]  # nothing else is known
     text = said(page)
     assert "0 runs have ended, and a forecast needs 12" in text
     assert "There is no region yet" in text
@@ -232,7 +232,7 @@ def test_before_the_first_run_it_is_said_what_is_missing() -> None:
     assert page.slider(key=at(page, "share")).disabled
     page = fill(page, budget=80)
     assert "The chance is unknown: 0 runs have ended" in page.info[0].value
-    assert tiles(page)["Runs left"] == ("80", "now 50")
+    assert tiles(page)["Runs to come"] == ("80", "now 50")
 
 
 def test_with_few_results_nothing_is_foreseen(ran: tuple[Event, ...]) -> None:
@@ -250,11 +250,11 @@ def test_with_few_results_nothing_is_foreseen(ran: tuple[Event, ...]) -> None:
 def test_without_any_limit_runs_are_not_divided() -> None:
     session = open_session(Hills(), store=MemoryStore(), experiment_id="hills")
     page = staged(what_if.page, session)
-    assert "Runs left" not in tiles(page)
-    assert "The number of runs left is unknown, so they cannot be distributed." in said(page)
+    assert "Runs to come" not in tiles(page)
+    assert "The number of runs to come is unknown, so they cannot be distributed." in said(page)
     assert page.number_input(key=at(page, "budget")).value is None
     page = fill(page, budget=20)
-    assert tiles(page)["Runs left"] == ("20", "now unknown")
+    assert tiles(page)["Runs to come"] == ("20", "now unknown")
 
 
 def test_a_finished_experiment_is_looked_at_only(session: Session) -> None:
@@ -344,7 +344,7 @@ def test_what_cannot_be_is_refused_beside_its_field_and_stays(
     assert page.selectbox(key=at(page, "strategy")).value == "random"
     assert page.toggle(key=at(page, "split")).value
     assert "A field has an error." in said(page)
-    assert tiles(page)["Runs left"] == ("30", "")  # how things are: then is not shown
+    assert tiles(page)["Runs to come"] == ("30", "")  # how things are: then is not shown
     assert page.button(key="what-if-apply").disabled
     assert len(session.events()) == n
 
@@ -551,14 +551,14 @@ def test_a_share_in_the_address_waits_for_a_region() -> None:
 
 def test_somebody_elses_change_is_told_and_what_was_typed_stays(session: Session) -> None:
     page = fill(staged(what_if.page, session), goal="4")
-    assert tiles(page)["Runs left"] == ("30", "now 30")
+    assert tiles(page)["Runs to come"] == ("30", "now 30")
     session.change_budget(Sla(70, goal=0.0))
     page = fill(page, strategy="random")  # typed before the change was seen: it is not lost
     assert (
         "The experiment has changed since you began: budget: 50 runs before, 70 runs now."
         in page.warning[0].value
     )
-    assert tiles(page)["Runs left"] == ("50", "now 50")
+    assert tiles(page)["Runs to come"] == ("50", "now 50")
     assert page.number_input(key=at(page, "budget")).value == 70
     assert page.text_input(key=at(page, "goal")).value == "4"
     assert page.selectbox(key=at(page, "strategy")).value == "random"

@@ -101,9 +101,9 @@ def _program_card() -> Intent | None:
 
 def _log_card(store: Path) -> Intent | None:
     st.markdown("##### :material/stacked_bar_chart: A job log")
-    st.markdown("Drop the log of a cluster. Copperline simulates it under other policies.")
+    st.markdown("Drop what `sacct` printed, or a log as SWF. Other policies are simulated on it.")
     uploaded = st.file_uploader(
-        "Job log in the Standard Workload Format", type=("swf", "gz", "txt"), key="front-log",
+        "Job log", key="front-log",
         max_upload_size=MOST_BYTES // 2**20, label_visibility="collapsed",
     )  # fmt: skip
     if st.button("Enter a path", key="front-log-path", icon=":material/folder:", width="stretch"):

@@ -74,7 +74,7 @@ def keep_upload(store: Path, name: str, data: bytes) -> Path:
 
 SOURCES: Mapping[Source, str] = {
     "command": "My program",
-    "log": "Job log (SWF)",
+    "log": "Job log",
     "function": "Python function",
     "table": "Measured table (CSV)",
     "file": "Sweep file (TOML)",
@@ -84,8 +84,8 @@ SOURCES: Mapping[Source, str] = {
 _SAYS: Mapping[Source, str] = {
     "example": "A generated job log on 128 processors. The sweep varies the part of the cluster "
     "kept for small jobs, the limit of a small job, and the queue order. Nothing to fill in.",
-    "log": "A simulation of your own log in the Standard Workload Format. The sweep can vary the "
-    "part of the cluster kept for small jobs, or the policies.",
+    "log": "A simulation of the jobs of your cluster: a log in the Standard Workload Format, or "
+    "what `sacct --parsable2` printed. The sweep varies the policies.",
     "platform": "A simulated platform for AI pipelines. The sweep varies the cluster sizes, the "
     "queue order, when a deployed model is trained again, and how good it must be. Nothing to fill "
     "in; set another future on the page *AI platform*.",
@@ -95,8 +95,8 @@ _SAYS: Mapping[Source, str] = {
     "function": "Your own function in a Python module, called once for each run.",
     "file": "The file contains the application, levels, objective, budget and strategy.",
 }
-_PATHS: Mapping[Source, tuple[str, str, tuple[str, ...]]] = {
-    "log": (label("application.log"), "logs/your.swf.gz", ("swf", "gz", "txt")),
+_PATHS: Mapping[Source, tuple[str, str, tuple[str, ...] | None]] = {
+    "log": (label("application.log"), "dump.txt or logs/your.swf.gz", None),
     "table": (label("application.table", "lookup"), "measured.csv", ("csv",)),
     "file": ("Path of the sweep file", "sweep.toml", ("toml",)),
 }
