@@ -720,6 +720,19 @@ def test_a_trial_that_fails_shows_command_code_output_and_what_to_change(
     assert not page.error
 
 
+def test_a_trial_stays_true_when_its_only_measure_becomes_the_objective(
+    store: Path, opened: list[NewExperiment], trials: Trials
+) -> None:
+    form = replace(OWN, wish=ObjectiveFields("minimise"))
+    page = press(at(begun(store, opened, form), "Objective and goal"), "new-try")
+    trials.result = DryRunResult(
+        "tried", {**GOOD, "objective": "minimise wall_s", "measures": {"m": 12.0, "wall_s": 3.0}}
+    )
+    page = sound(page.run())
+    assert page.selectbox(key="new-measure-known").value == "m"
+    assert "before your last change" not in " ".join(c.value for c in page.caption)
+
+
 def test_a_number_that_the_output_names_becomes_the_measure(
     store: Path, opened: list[NewExperiment], trials: Trials
 ) -> None:

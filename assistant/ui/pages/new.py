@@ -160,8 +160,11 @@ def _dry_run_output() -> Mapping[str, Any] | None:
     return None if latest is None or latest.tried is None else latest.tried.output
 
 
-def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
-    """Draw the running dry run or its result, redrawing the page if its state has changed."""
+def dry_run_section(texts: Sequence[str], previous: LatestDryRun | None) -> None:
+    """Draw the running dry run or its result, redrawing the page if its state has changed.
+
+    ``texts`` are the sweep files that would run the same.
+    """
     latest = latest_dry_run()
     if latest is not previous:
         st.rerun()  # the fields above were drawn without its result
@@ -171,7 +174,7 @@ def dry_run_section(text: str | None, previous: LatestDryRun | None) -> None:
         if latest.tried is None:
             st.fragment(_watch, run_every=_EVERY_S)()
             return
-        if text is None or digest_of(text) != latest.digest:
+        if latest.digest not in map(digest_of, texts):
             st.caption("This dry run used the values before your last change.")
         _result(latest.tried)
 
@@ -350,8 +353,10 @@ def page(store: Path, opened: Callable[[NewExperiment], None]) -> Intent | None:
         st.caption(f":material/edit: {fields} to fill in or correct: see the marks above.")
     pressed = _buttons(step, is_trying=is_trying)
     answer_at("new-trial")
-    trial = _dry_run_text(form, preview, text)
-    dry_run_section(trial, latest)
+    is_needed = text is None or latest is not None
+    unnamed = _unnamed_text(form, preview) if is_needed else None
+    trial = text or unnamed
+    dry_run_section([each for each in (text, unnamed) if each is not None], latest)
     if pressed.back or pressed.further:
         _visited_steps().add(step)
         _go(step if pressed.further and blocking else step + (1 if pressed.further else -1))
@@ -461,14 +466,14 @@ def _buttons(step: int, *, is_trying: bool) -> _NavigationButtons:
     return _NavigationButtons(back, further, trial, start)
 
 
-def _dry_run_text(form: Form, preview: Outline, text: str | None) -> str | None:
-    """Return the sweep file of a dry run; None while the form is not ready for one.
+def _unnamed_text(form: Form, preview: Outline) -> str | None:
+    """Return the sweep file of a dry run before the measure is named; None if it cannot run.
 
-    If only names of measures are missing, the runtime is the objective; the output has the names.
+    The runtime is the objective; the output has the names.
     """
     unnamed = all(fault.missing and step_of(fault.place) == 2 for fault in preview.faults)
-    if text is not None or not form.is_own_program or not unnamed:
-        return text
+    if not form.is_own_program or not unnamed:
+        return None
     program = form.program
     if program.measures == "usual":  # the output is not parsed where only the runtime counts
         program = replace(program, measures="last_line")
