@@ -68,7 +68,9 @@ def test_a_program_that_prints_plain_text_is_one_line_away_from_a_sweep(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("train.py").write_text(
-        TRAIN.replace('print(json.dumps({"loss": ', 'print("ended with loss:", (').replace("})", ")")
+        TRAIN.replace('print(json.dumps({"loss": ', 'print("ended with loss:", (').replace(
+            "})", ")"
+        )
     )
     levels = ["--levels", "lr=0.1,0.01", "--levels", "batch=16,32"]
     assert command(["init", program, *levels, "--minimise", "loss"]) == 0

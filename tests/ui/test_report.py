@@ -5,11 +5,15 @@ import sys
 import pytest
 
 from assistant import Sla, open_session
+from assistant.applications.scheduling import CurrentPolicies
 from assistant.executors.serial import SerialExecutor
+from assistant.simtools.slurm_conf import slurm_conf
 from assistant.store.event_store import MemoryStore
 from assistant.ui.pages import report
 from tests.assistant.examples import TODAY, Bowl, TickingClock
 from tests.assistant.test_group_waits import application, session_of
+from tests.assistant.test_slurm_conf import scheduling
+from tests.ui.screens import sound
 from tests.ui.stage import staged
 
 
@@ -26,6 +30,25 @@ def test_the_waits_by_class_and_by_user_are_on_the_page(monkeypatch: pytest.Monk
     ]  # fmt: skip
     assert [table for table in page.dataframe if "mean wait of" in table.value]
     assert any("Of 3 users" in caption.value for caption in page.caption)
+
+
+def test_the_answer_is_offered_as_lines_of_slurm_conf_or_says_why_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = CurrentPolicies("fcfs", "none")
+    cluster = scheduling({"backfill": ("none", "easy")}, current_policies=now)
+    session = open_session(cluster, store=MemoryStore(), clock=TickingClock(), sla=Sla(2))
+    session.submit_baseline()
+    session.include({"backfill": "easy"})
+    session.run_queued(SerialExecutor(cluster))
+    monkeypatch.setattr(report, "cached_application", lambda _key, _opened: cluster)
+    page = staged(report.page, session)
+    assert not page.code
+    choice = page.segmented_control(key="report-cluster")
+    page = sound(choice.set_value("slurm.conf").run())
+    assert page.code[0].value == slurm_conf(cluster, session.experiment).strip()
+    page = sound(page.segmented_control(key="report-cluster").set_value("Kubernetes").run())
+    assert any("which Kueue does not have" in each.value for each in page.info), page.info
 
 
 def test_a_page_without_its_log_says_what_is_missing() -> None:

@@ -1,12 +1,13 @@
 """The *Report* page: results, changes, evidence, and files to download."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from assistant.config.snapshot import group_waits, report_content, trainings
+from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Application
 from assistant.presentation.report.data import (
@@ -18,8 +19,10 @@ from assistant.presentation.report.data import (
 )
 from assistant.presentation.report.forms import FORMS, downloaded
 from assistant.presentation.text.number_format import cell
+from assistant.simtools.kubernetes import kubernetes_objects
+from assistant.simtools.slurm_conf import slurm_conf
 from assistant.ui import labels
-from assistant.ui.intents import Intent
+from assistant.ui.intents import Intent, sentence
 from assistant.ui.labels import escape_markdown
 from assistant.ui.pages.overview_results import front_table, runs_table
 from assistant.ui.pages.run_schedule import training_section
@@ -77,6 +80,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
         )
     else:
         st.warning(escape_markdown(f"{missing[:1].upper()}{missing[1:]}."))
+    _cluster_settings(experiment)
     _tables(data, experiment)
     _waits(experiment)
     _trainings(experiment)
@@ -90,6 +94,41 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     )
     st.markdown(f"**Strategy**: {escape_markdown(data.strategy)}. **Seed**: {data.seed}.")
     return None
+
+
+_SETTINGS: Mapping[str, Mapping[str, tuple[Callable[[Application, Experiment], str], str]]] = {
+    "scheduling": {
+        "slurm.conf": (slurm_conf, "conf"),
+        "Kubernetes": (kubernetes_objects, "yaml"),
+    },
+    "placement": {"Kubernetes": (kubernetes_objects, "yaml")},
+}
+"""What writes a configuration for a real cluster, by application; the ending of its file."""
+
+
+def _cluster_settings(experiment: Experiment) -> None:
+    """Show on demand what to change on a real cluster for the best configuration."""
+    writers = _SETTINGS.get(experiment.opened.application, {})
+    if not writers or experiment.best is None:
+        return
+    chosen = st.segmented_control(
+        "What to change on the cluster", list(writers), key="report-cluster",
+        help="The best configuration as lines of slurm.conf or objects of Kubernetes, with the "
+        "expected effect and what is not simulated.",
+    )  # fmt: skip
+    if chosen is None:
+        return
+    write, ending = writers[chosen]
+    try:
+        text = write(_application(experiment), experiment)
+    except AssistantError as error:
+        st.info(escape_markdown(sentence(error)))
+        return
+    st.code(text, language="yaml" if ending == "yaml" else "ini", height=320)
+    st.download_button(
+        f"Download it ({chosen})", text, f"{experiment.opened.experiment_id}.{ending}",
+        "text/plain", key="download-cluster", icon=":material/download:", on_click="ignore",
+    )  # fmt: skip
 
 
 def _classes(experiment: Experiment) -> None:
