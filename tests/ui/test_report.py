@@ -7,6 +7,7 @@ import pytest
 from assistant import Sla, open_session
 from assistant.applications.scheduling import CurrentPolicies
 from assistant.executors.serial import SerialExecutor
+from assistant.presentation.report.data import summarise
 from assistant.simtools.slurm_conf import slurm_conf
 from assistant.store.event_store import MemoryStore
 from assistant.ui.pages import report
@@ -49,6 +50,20 @@ def test_the_answer_is_offered_as_lines_of_slurm_conf_or_says_why_not(
     assert page.code[0].value == slurm_conf(cluster, session.experiment).strip()
     page = sound(page.segmented_control(key="report-cluster").set_value("Kubernetes").run())
     assert any("which Kueue does not have" in each.value for each in page.info), page.info
+
+
+def test_what_waits_is_neither_used_nor_tried() -> None:
+    bowl = Bowl(TODAY)
+    session = open_session(bowl, store=MemoryStore(), clock=TickingClock(), sla=Sla(9))
+    session.submit_baseline()
+    session.run_queued(SerialExecutor(bowl))
+    for x in (1, 2, 3):
+        session.include({**TODAY, "x": x})
+    data = summarise(session.experiment)
+    assert [use.used_text for use in data.sla] == ["1 used, 3 waiting"]
+    (tried,) = [each for each in data.answer.sentences if "tried" in each]
+    assert tried.startswith("1 of ")
+    assert "in " not in tried.partition("tried")[2]
 
 
 def test_a_page_without_its_log_says_what_is_missing() -> None:
