@@ -298,7 +298,7 @@ class NativeLayout:
 
     @cached_property
     def n_bytes(self) -> int:
-        """The size of the arguments in memory, for which LLVM takes 0.4 ms."""
+        """Return the size of the arguments in memory, for which LLVM takes 0.1 ms."""
         from numba.core.registry import cpu_target
 
         context: Any = cpu_target.target_context
