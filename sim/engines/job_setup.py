@@ -252,8 +252,8 @@ def make_pool(scenario: Scenario, admission: Admission) -> Pool:
         partition=admission.place,
         partition_procs=np.array([p.procs for p in scenario.cluster.partitions], dtype=np.int64),
         context=PolicyContext(
-            submit_s=facts.submit_s,
-            factor=factors(order, facts),
+            submit_s=None if order.score_now is None else facts.submit_s,
+            factor=None if order.score_now is None else factors(order, facts),
             options=options.backfill,
             order_options=options.order,
             is_eager=rule.is_eager(options.values) or scenario.moldable is not None,

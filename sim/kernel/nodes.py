@@ -54,8 +54,8 @@ class ReservationScratch:
         n_begun: reservations that begin no later than it.
         n_over: reservations that end no later than it begins.
         n_bounds: rows of `StartBound` in use.
-        n_ended: running jobs whose ends are counted in `Reservations.freed`; -1 is no count.
-        freed, freed_off: processors free then, and how many of them are off limits.
+        n_ended: running jobs that have ended in `Reservations.later`; -1 if it is not filled.
+        freed, freed_off: processors free there, and how many of them are off limits.
     """
 
     __slots__ = (
@@ -108,8 +108,8 @@ class Reservations(NamedTuple):
         by_start, by_end: int64 [...], reservations by start, and by end.
         booked: int64 [...], their machines.
         off: int64 [n_machines], number of reservations that put the machine off limits.
-        later: int64 [n_machines * R], free resources after some running jobs have ended.
-        freed: int64 [n_machines], processors free when a reservation next begins or ends.
+        later: int64 [n_machines * R], free resources after the first running jobs have ended. Where
+            machines are not shared, only the processors are those.
         room: int64 [n_machines], processors that a job could take.
         runs: rows of `MachineRun`, as many as could be needed.
         taken, taken_procs: int64 [n_machines], machines in the last choice, and the processors of
@@ -125,7 +125,6 @@ class Reservations(NamedTuple):
     booked: list[int]
     off: list[int]
     later: list[int]
-    freed: list[int]
     room: list[int]
     taken: list[int]
     taken_procs: list[int]
@@ -149,7 +148,7 @@ def empty_reservations(
         np.empty(int(np.sort(most)[len(most) - n :].sum()), dtype=np.int64),
         np.zeros(n_machines, dtype=np.int64),
         np.empty(n_machines * n_resources, dtype=np.int64),
-        *(np.empty(n_machines, dtype=np.int64) for _ in range(4)),
+        *(np.empty(n_machines, dtype=np.int64) for _ in range(3)),
     ]
     return Reservations(
         rows(ReservationScratch, 1), rows(NodeReservation, n), rows(StartBound, n),  # type: ignore[arg-type]

@@ -119,19 +119,19 @@ def admit(scenario: Scenario) -> Admission:
     longest_s = runtime_s
     if scenario.boot_s > 0:
         longest_s, estimate_s = scenario.boot_s + runtime_s, scenario.boot_s + estimate_s
-    killed.setflags(write=False)
-    partition = read_only_copy(partition)
+    for column in (partition, procs, runtime_s, estimate_s, requested_s, killed, ran_s):
+        column.setflags(write=False)  # each is new, or a read-only one of the workload
     return Admission(
         partition=partition,
         place=_places(partition, cluster),
-        procs=read_only_copy(procs),
-        runtime_s=read_only_copy(runtime_s),
-        estimate_s=read_only_copy(estimate_s),
-        requested_s=read_only_copy(requested_s),
+        procs=procs,
+        runtime_s=runtime_s,
+        estimate_s=estimate_s,
+        requested_s=requested_s,
         killed=killed,
         demand=demand,
         may_overrun=bool((longest_s > estimate_s).any()),
-        ran_s=read_only_copy(ran_s),
+        ran_s=ran_s,
     )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 
 from sim.kernel.jit import kernel, noinline
 from sim.kernel.node_selection import choose, start_chosen, start_heads
-from sim.kernel.nodes import Nodes, PartitionNodes
+from sim.kernel.nodes import Nodes
 from sim.kernel.plan import LEAST_S
 from sim.kernel.pool import BLOCK, BLOCK_BITS, sort_running
 from sim.policies.policy import Backfill, PolicyOption
@@ -64,7 +64,7 @@ def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
     """
     pool, here, writing = nodes.pool, nodes.pool.partitions[k], nodes.book.writing[0]
     most = pool.options[MAX_JOB_TEST]
-    writing.n_bookings, writing.n_records, writing.n_bounds = 0, 1, 0
+    writing.n_bookings, writing.n_records, writing.n_bounds, writing.n_ended = 0, 1, 0, -1
     sort_running(pool, k)
     n_started, n_tested, slot = n_before, 0, here.head
     behind = _behind_last(nodes, k, slot)
@@ -75,6 +75,7 @@ def _pass_through(nodes: Nodes, k: int, now_s: float, n_before: int) -> int:
             if _may_start(nodes, k, job, now_s):
                 start_chosen(nodes, k, slot, now_s, n_started)
                 sort_running(pool, k)
+                writing.n_ended = -1
                 n_started += 1
                 behind = _behind_last(nodes, k, slot)
         slot += 1
@@ -180,7 +181,7 @@ def _rounded(time_s: float, to_s: float) -> float:
 def _open_book(nodes: Nodes, from_s: float, length_s: float) -> None:
     """Put the machines reserved during a job that starts at a time off limits, and no others."""
     book, writing = nodes.book, nodes.book.writing[0]
-    writing.n_near, writing.n_begun, writing.n_over, writing.n_ended = 0, 0, 0, -1
+    writing.n_near, writing.n_begun, writing.n_over = 0, 0, 0
     for i in range(writing.n_bookings):
         booking = book.bookings[i]
         is_over, is_near = booking.end_s <= from_s, booking.start_s <= from_s + length_s
@@ -236,7 +237,7 @@ def _put_off(nodes: Nodes, booking: int, is_on: int) -> None:
         if before == 0 or before + step == 0:
             writing.procs_off += step * nodes.capacity[machine * n_resources]
             writing.free_off += step * nodes.free[machine * n_resources]
-            writing.freed_off += step * book.freed[machine]
+            writing.freed_off += step * book.later[machine * n_resources]
     reservation.is_on = is_on
 
 
@@ -263,94 +264,103 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
         holder_end_s = pool.jobs[holder].estimated_end_s
         if holder_end_s > next_s and (n_ended == 0 or holder_end_s > until_s):
             break
-        if not _is_in_question(nodes, holder):
+        opened = _procs_opened(nodes, k, holder)
+        if opened == 0:
             continue
         if n_ended > 0 and holder_end_s > until_s:
-            if open_procs >= procs and choose(nodes, k, job, book.later):
+            if open_procs >= procs and _choose_at(nodes, k, job, end_s):
                 return max(end_s, now_s + LEAST_S)
             together_s *= 2.0
             n_ended = 0
         if holder_end_s > next_s:
             return math.inf
-        if end_s == NEVER:
-            _copy_free(nodes, stock)
         end_s = holder_end_s
         if n_ended == 0:
             until_s = end_s + together_s
         n_ended += 1
-        open_procs += _give_back(nodes, k, holder)
-    if n_ended > 0 and open_procs >= procs and choose(nodes, k, job, book.later):
+        open_procs += opened
+    if n_ended > 0 and open_procs >= procs and _choose_at(nodes, k, job, end_s):
         return max(end_s, now_s + LEAST_S)
     return NEVER
 
 
 @kernel
-def _has_room_by(nodes: Nodes, k: int, procs: int, time_s: float) -> bool:
-    """Return whether so many processors are not off limits and free by a time, by the estimates.
+def _procs_opened(nodes: Nodes, k: int, holder: int) -> int:
+    """Return the processors that a running job holds on machines that are not off limits."""
+    claim, procs = nodes.claims[holder], 0
+    n_resources = len(nodes.capacity) // len(nodes.machines)
+    for place in range(claim.first_place, claim.first_place + claim.n_places):
+        machine = nodes.places[place]
+        if nodes.book.off[machine] == 0:
+            if nodes.stocks[k].is_shared == 1:
+                procs += nodes.shares[place]
+            else:
+                procs += nodes.capacity[machine * n_resources]
+    return procs
 
-    The times of one job must rise.
-    """
-    if nodes.stocks[k].procs - nodes.book.writing[0].procs_off < procs:
+
+@kernel
+def _choose_at(nodes: Nodes, k: int, job: int, time_s: float) -> bool:
+    """Select machines for a job among those free at a time, and return whether they suffice."""
+    _turn_later_to(nodes, k, time_s)
+    return choose(nodes, k, job, nodes.book.later)
+
+
+@kernel
+def _has_room_by(nodes: Nodes, k: int, procs: int, time_s: float) -> bool:
+    """Return whether so many processors are not off limits and free by a time, by the estimates."""
+    writing = nodes.book.writing[0]
+    if nodes.stocks[k].procs - writing.procs_off < procs:
         return False
-    pool, stock, book, writing = nodes.pool, nodes.stocks[k], nodes.book, nodes.book.writing[0]
-    here, n_resources = pool.partitions[k], len(nodes.capacity) // len(nodes.machines)
+    _turn_later_to(nodes, k, time_s)
+    return writing.freed - writing.freed_off >= procs
+
+
+@noinline
+@kernel
+def _turn_later_to(nodes: Nodes, k: int, time_s: float) -> None:
+    """Make the later resources those free at a time, by the estimates of the running jobs.
+
+    Only the jobs that end between this time and the previous one are considered.
+    """
+    pool, book, writing = nodes.pool, nodes.book, nodes.book.writing[0]
+    here = pool.partitions[k]
     if writing.n_ended < 0:
         writing.n_ended, writing.freed, writing.freed_off = 0, here.free, writing.free_off
-        for machine in range(stock.first_machine, stock.behind_machine):
-            book.freed[machine] = nodes.free[machine * n_resources]
+        stock, n_resources = nodes.stocks[k], len(nodes.capacity) // len(nodes.machines)
+        for i in range(stock.first_machine * n_resources, stock.behind_machine * n_resources):
+            book.later[i] = nodes.free[i]
     while writing.n_ended < here.n_listed:
         holder = pool.running[here.first + writing.n_ended]
         if pool.jobs[holder].estimated_end_s > time_s:
             break
-        claim = nodes.claims[holder]
-        for place in range(claim.first_place, claim.first_place + claim.n_places):
-            machine = nodes.places[place]
-            ended = nodes.capacity[machine * n_resources]
-            if stock.is_shared == 1:
-                ended = nodes.shares[place]
-            book.freed[machine] += ended
-            writing.freed += ended
-            if book.off[machine] > 0:
-                writing.freed_off += ended
+        _give_back(nodes, k, holder, 1)
         writing.n_ended += 1
-    return writing.freed - writing.freed_off >= procs
+    while writing.n_ended > 0:
+        holder = pool.running[here.first + writing.n_ended - 1]
+        if pool.jobs[holder].estimated_end_s <= time_s:
+            break
+        _give_back(nodes, k, holder, -1)
+        writing.n_ended -= 1
 
 
 @kernel
-def _copy_free(nodes: Nodes, stock: PartitionNodes) -> None:
-    """Copy the free resources of now into those of later."""
+def _give_back(nodes: Nodes, k: int, holder: int, sign: int) -> None:
+    """Release the resources of a running job in the later ones (`sign` 1), or undo that (-1)."""
+    claim, book, writing = nodes.claims[holder], nodes.book, nodes.book.writing[0]
     n_resources = len(nodes.capacity) // len(nodes.machines)
-    for i in range(stock.first_machine * n_resources, stock.behind_machine * n_resources):
-        nodes.book.later[i] = nodes.free[i]
-
-
-@kernel
-def _is_in_question(nodes: Nodes, holder: int) -> bool:
-    """Return whether a running job holds a machine that is not off limits."""
-    claim = nodes.claims[holder]
     for place in range(claim.first_place, claim.first_place + claim.n_places):
-        if nodes.book.off[nodes.places[place]] == 0:
-            return True
-    return False
-
-
-@kernel
-def _give_back(nodes: Nodes, k: int, holder: int) -> int:
-    """Release a running job in the later resources; return its processors not off limits."""
-    claim, later = nodes.claims[holder], nodes.book.later
-    n_resources = len(nodes.capacity) // len(nodes.machines)
-    opened = 0
-    for place in range(claim.first_place, claim.first_place + claim.n_places):
-        at = nodes.places[place] * n_resources
-        before = later[at]
-        for r in range(n_resources):
-            if nodes.stocks[k].is_shared == 1:
-                later[at + r] += nodes.shares[place] * nodes.demand[holder * n_resources + r]
-            else:
-                later[at + r] += nodes.capacity[at + r]
-        if nodes.book.off[nodes.places[place]] == 0:
-            opened += later[at] - before
-    return opened
+        machine = nodes.places[place]
+        at = machine * n_resources
+        procs = sign * nodes.capacity[at]
+        if nodes.stocks[k].is_shared == 1:
+            procs = sign * nodes.shares[place]
+            for r in range(1, n_resources):
+                book.later[at + r] += procs * nodes.demand[holder * n_resources + r]
+        book.later[at] += procs
+        writing.freed += procs
+        if book.off[machine] > 0:
+            writing.freed_off += procs
 
 
 @kernel
