@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.model.cluster import UNLIMITED, ClusterSpec, MachineSpec, Partition
-from sim.model.columns import read_only_copy
+from sim.model.columns import read_only_copy, read_only_view
 from sim.model.errors import ScenarioError
 from sim.model.result import SimulationResult
 from sim.model.scenario import Scenario
@@ -119,19 +119,17 @@ def admit(scenario: Scenario) -> Admission:
     longest_s = runtime_s
     if scenario.boot_s > 0:
         longest_s, estimate_s = scenario.boot_s + runtime_s, scenario.boot_s + estimate_s
-    for column in (partition, procs, runtime_s, estimate_s, requested_s, killed, ran_s):
-        column.setflags(write=False)  # each is new, or a read-only one of the workload
     return Admission(
-        partition=partition,
-        place=_places(partition, cluster),
-        procs=procs,
-        runtime_s=runtime_s,
-        estimate_s=estimate_s,
-        requested_s=requested_s,
-        killed=killed,
+        partition=read_only_view(partition),
+        place=read_only_view(_places(partition, cluster)),
+        procs=read_only_view(procs),
+        runtime_s=read_only_view(runtime_s),
+        estimate_s=read_only_view(estimate_s),
+        requested_s=read_only_view(requested_s),
+        killed=read_only_view(killed),
         demand=demand,
         may_overrun=bool((longest_s > estimate_s).any()),
-        ran_s=ran_s,
+        ran_s=read_only_view(ran_s),
     )
 
 

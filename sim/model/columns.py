@@ -13,7 +13,7 @@ MOST_COUNT = 2**53
 
 _LONGEST_SHOWN = 10**30
 
-_Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64])
+_Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_])
 
 
 def read_only_copy(column: _Column) -> _Column:
@@ -21,6 +21,13 @@ def read_only_copy(column: _Column) -> _Column:
     copy = column.copy()
     copy.setflags(write=False)
     return copy
+
+
+def read_only_view(column: _Column) -> _Column:
+    """Return a read-only array with the memory of the given column, which stays as it is."""
+    view = column.view()
+    view.setflags(write=False)
+    return view
 
 
 def count_text(value: object) -> str:
