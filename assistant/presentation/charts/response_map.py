@@ -280,25 +280,24 @@ def response_map(
     }
     is_open = not any(admitted)
     lists, encoding, tooltip, values = _painted(cells, is_open=is_open)
-    comma = ", " if across and down else ""
     lists |= {
+        "A": list(admitted),
         "KX": [" ".join(keys) for keys in combinations(across, "keys")],
         "KY": [" ".join(keys) for keys in combinations(down, "keys")],
-        "LX": [axis_levels_text(across, each) + comma for each in combinations(across, "levels")],
+        "LX": [axis_levels_text(across, levels) for levels in combinations(across, "levels")],
         "LY": [axis_levels_text(down, levels) for levels in combinations(down, "levels")],
     }
     place = [
         _made("x", f"datum.i % {columns} + 0.5"),
         _made("y", f"floor(datum.i / {columns}) + 0.5"),
     ]
-    may = "'yes'"
+    comma, may = ", " if across and down else "", "'yes'"
     if not is_open:
-        lists["A"] = list(admitted)
         values = [_made("a", "A[datum.i]"), *values]
         may = "['yes', 'no, closed', 'no, excluded', 'as another cell'][datum.a]"
     texts = [
         _made(CELL, f"trim(KX[datum.x - 0.5] + ' ' + KY[datum.y - 0.5] + ' {fixed}')"),
-        _made("what", "LX[datum.x - 0.5] + LY[datum.y - 0.5]"),
+        _made("what", f"LX[datum.x - 0.5] + '{comma}' + LY[datum.y - 0.5]"),
         _made("may", may),
     ]
     box: Spec = {"type": "rect", "width": step_x, "height": step_y}
