@@ -4,10 +4,12 @@ Each size has a server and a browser of its own. Measured are the first chart of
 page by the menu (the first visit and the median of those after it), a click on *Suggestions* to
 its effect, and the memory of the pages' process. Beside it is optuna-dashboard on a study of the
 same number of trials: its study page until the first chart, again, and its memory. It has one page
-where we have nine, and computes no forecast or suggestion.
+where we have nine, and computes no forecast or suggestion. A bare page of Streamlit, with a title
+and one small chart, is the floor that no page can go under.
 """
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from benchmarks.service_http import NAME
 
 ROOT = Path(__file__).resolve().parents[1]
 DASHBOARD = Path(__file__).with_name("peers") / "dashboard_child.py"
+BARE = Path(__file__).with_name("peers") / "bare_page.py"
 SIZES, QUICK_SIZES = (100, 1_000, 10_000), (100,)
 N_WAITING, N_AGAIN = 20, 3
 PLOT = ".js-plotly-plot .main-svg"
@@ -107,8 +110,48 @@ def dashboard_pages(folder: Path, python: str, n_trials: int) -> dict[str, Any]:
         return {"first_chart_s": times[0], "again_s": times[1:], "rss_bytes": rss_bytes(pid)}
 
 
+@contextmanager
+def _bare_server() -> Iterator[str]:
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", str(BARE), "--server.headless", "true"]
+    with subprocess.Popen(
+        [*command, "--server.address", "127.0.0.1", "--server.port", str(port)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            url = f"http://127.0.0.1:{port}"
+            await_that(lambda: is_healthy(url), "the server of the bare page started")
+            yield url
+        finally:
+            process.terminate()
+
+
+def bare_pages() -> dict[str, list[float]]:
+    """Switch between two pages with a title and one small chart, and click; times in seconds."""
+    with _bare_server() as url, browsing(None) as opened:
+        screen = Screen(opened(), url)
+        screen.page.set_viewport_size({"width": 1400, "height": 900})
+        screen.page.goto(url)
+        screen.page.locator(CHART).first.wait_for(state="visible")
+        switches, clicks = list[float](), list[float]()
+        for i in range(1 + N_AGAIN):
+            for name in ("Second", "First"):
+                screen.settled()
+                began_s = time.perf_counter()
+                screen.page.get_by_role("link", name=name, exact=True).click()
+                screen.page.get_by_role("heading", name=name).wait_for(state="visible")
+                screen.drawn()
+                switches.append(time.perf_counter() - began_s)
+            began_s = time.perf_counter()
+            screen.button("Count").click()
+            screen.says(f"{i + 1} clicks")
+            clicks.append(time.perf_counter() - began_s)
+        return {"switch_s": switches, "click_s": clicks}
+
+
 def measure_sizes(record: Record, folder: Path, python: str, *, quick: bool) -> None:
     """Measure each size, our pages and then the peer; every one is a step of the record."""
+    record.step("sizes, bare page", bare_pages)
     for n in QUICK_SIZES if quick else SIZES:
         record.step(f"sizes, {n}", lambda n=n: our_pages(folder, n))  # type: ignore[misc]
         record.step(f"sizes, {n}, peer", lambda n=n: dashboard_pages(folder, python, n))  # type: ignore[misc]
@@ -138,10 +181,12 @@ def summarise_sizes(record: Record, *, quick: bool) -> None:
     for name, values in rows.items():
         for n, value in zip(sizes, values, strict=True):
             record.figure(f"{name}, {n:,} runs", value)
-    table(
-        ["figure", *(f"{n:,} runs" for n in sizes)],
-        [
-            [name, *("unknown" if value is None else f"{value:.3g}" for value in values)]
-            for name, values in rows.items()
-        ],
-    )
+    lines = [
+        [name, *("unknown" if value is None else f"{value:.3g}" for value in values)]
+        for name, values in rows.items()
+    ]
+    bare = steps["sizes, bare page"]
+    for name, times in (("page switch", bare["switch_s"]), ("click to effect", bare["click_s"])):
+        record.figure(f"a bare page, {name} (s)", median(times))
+        lines.append([f"a bare page, {name} (s)", *[f"{median(times):.3g}"] * len(sizes)])
+    table(["figure", *(f"{n:,} runs" for n in sizes)], lines)

@@ -28,11 +28,6 @@ settings of a sweep (`ExperimentOpened.recipe`) were JSON in a text.
 _STRATEGIES_OF_VERSION_1: Mapping[str, str] = {"anova": "grasp", "grasp": "copper"}
 """Present names of strategies, by their names in events of version 1."""
 
-_LONG = 300
-_HUGE = re.compile(r"\d[eE]\+?\d{3}")
-"""Where a number may be that is too large for a float, unless it has `_LONG` digits; texts without
-one are read by the quicker way."""
-
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Where one half of a pair of surrogates may be without the other."""
 
@@ -177,8 +172,7 @@ def decode_json(text: str) -> Any:
         ValueError: it is no JSON, or holds NaN, an infinite number or half a character.
         RecursionError: it is nested too deeply.
     """
-    is_long = len(text) > _LONG and _DIGITS.search(text) is not None
-    value = (_CAREFUL if is_long or _HUGE.search(text) else _QUICK).decode(text)
+    value = _DECODER.decode(text)
     if not text.isascii():
         text.encode()
     if "\\u" in text and _HALF.search(text):
@@ -193,6 +187,4 @@ def _finite(text: str) -> float:
     return number
 
 
-_DIGITS = re.compile(rf"\d{{{_LONG}}}")
-_QUICK = json.JSONDecoder(parse_constant=_finite)
-_CAREFUL = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)

@@ -77,7 +77,7 @@ def test_a_click_carries_levels_by_parameter_and_what_is_held() -> None:
         ACROSS, DOWN, valued(), ADMITTED, fixed="3:7", selected_key="0:0 2:1 1:1 3:7"
     )
     selection = spec["layer"][0]["params"][0]
-    assert selection["select"]["fields"] == [CELL]
+    assert selection["select"]["fields"] == [CELL, "i"]
     lists = {one["name"]: one["value"] for one in spec["params"]}
     assert lists["KX"] == ["0:2 2:0", "0:2 2:1", "0:0 2:0", "0:0 2:1", "0:1 2:0", "0:1 2:1"]
     assert lists["KY"] == ["1:0", "1:1"]

@@ -278,7 +278,8 @@ def response_map(
         "axis": None,
         "scale": {**_whole(rows), "reverse": True},
     }
-    lists, encoding, tooltip, fields = _painted(cells)
+    is_open = not any(admitted)
+    lists, encoding, tooltip, values = _painted(cells, is_open=is_open)
     lists |= {
         "A": list(admitted),
         "KX": [" ".join(keys) for keys in combinations(across, "keys")],
@@ -286,35 +287,38 @@ def response_map(
         "LX": [axis_levels_text(across, levels) for levels in combinations(across, "levels")],
         "LY": [axis_levels_text(down, levels) for levels in combinations(down, "levels")],
     }
-    words = "['yes', 'no, closed', 'no, excluded', 'as another cell'][datum.a]"
-    source: Spec = {
-        "data": {"sequence": {"start": 0, "stop": columns * rows, "as": "i"}},
-        "transform": [
-            _made("x", f"datum.i % {columns}"),
-            _made("y", f"floor(datum.i / {columns})"),
-            _made("x2", "datum.x + 1"),
-            _made("y2", "datum.y + 1"),
-            _made("a", "A[datum.i]"),
-            *fields,
-            _made(CELL, f"trim(KX[datum.x] + ' ' + KY[datum.y] + ' {fixed}')"),
-            _made("what", "LX[datum.x] + (LX[datum.x] && LY[datum.y] ? ', ' : '') + LY[datum.y]"),
-            _made("may", words),
-        ],
-    }
-    box = {"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    place = [
+        _made("x", f"datum.i % {columns} + 0.5"),
+        _made("y", f"floor(datum.i / {columns}) + 0.5"),
+    ]
+    comma, may = ", " if across and down else "", "'yes'"
+    if not is_open:
+        values = [_made("a", "A[datum.i]"), *values]
+        may = "['yes', 'no, closed', 'no, excluded', 'as another cell'][datum.a]"
+    texts = [
+        _made(CELL, f"trim(KX[datum.x - 0.5] + ' ' + KY[datum.y - 0.5] + ' {fixed}')"),
+        _made("what", f"LX[datum.x - 0.5] + '{comma}' + LY[datum.y - 0.5]"),
+        _made("may", may),
+    ]
+    box: Spec = {"type": "rect", "width": step_x, "height": step_y}
     selection: Spec = {
         "name": CELL,
-        "select": {"type": "point", "fields": [CELL], "toggle": False},
+        "select": {"type": "point", "fields": [CELL, "i"], "toggle": False},
     }
+    chosen = f"isValid({CELL}.i) ? {CELL}.i[0] : -1"
     if selected_key:
-        selection["value"] = [{CELL: selected_key}]
+        keys = itertools.product(lists["KY"], lists["KX"])
+        numbers = {f"{kx} {ky} {fixed}".strip(): i for i, (ky, kx) in enumerate(keys)}
+        selection["value"] = [{CELL: selected_key, "i": numbers.get(selected_key, -1)}]
     layers: list[Spec] = [
         {
-            **source,
+            "data": {"sequence": {"start": 0, "stop": columns * rows, "as": "i"}},
+            "transform": [*place, *values, *texts],
             "params": [selection],
-            "mark": {"type": "rect", "invalid": None, "stroke": None},
+            "mark": {**box, "invalid": None, "stroke": None},
             "encoding": {
-                **box,
+                "x": x,
+                "y": y,
                 "fill": encoding,
                 "tooltip": [
                     {"field": "what", "title": "configuration"},
@@ -327,10 +331,10 @@ def response_map(
         *_dots(cells, encoding, columns, min(step_x, step_y), x, y),
         *_drawn_marks(marks, admitted, columns, max(5, min(11, min(step_x, step_y) - 3)), x, y),
         {
-            **source,
-            "transform": [*source["transform"], {"filter": {"param": CELL, "empty": False}}],
-            "mark": {"type": "rect", "fill": None, "stroke": ACCENT, "strokeWidth": 3},
-            "encoding": box,
+            "data": {"sequence": {"start": 0, "stop": 1, "as": "n"}},
+            "transform": [_made("i", chosen), {"filter": "datum.i >= 0"}, *place],
+            "mark": {**box, "fill": None, "stroke": ACCENT, "strokeWidth": 3},
+            "encoding": {"x": x, "y": y},
         },
         *labels(across, step_x, height, x, is_across=True),
         *labels(down, step_y, width, y, is_across=False),
@@ -367,18 +371,19 @@ def _made(name: str, expression: str) -> Spec:
 
 
 def _painted(
-    cells: CellValues | CellRegions,
+    cells: CellValues | CellRegions, *, is_open: bool
 ) -> tuple[dict[str, list[float | int | str | None]], Spec, list[Spec], list[Spec]]:
     is_run = isinstance(cells, CellValues) and cells.is_measured
     test = "datum.a > 0 && datum.v === null" if is_run else "datum.a > 0"  # runs keep their colour
     shut: Spec = {"test": test, "value": _SHUT}
     blank: Spec = {"test": "datum.v === null", "value": _BLANK}
+    conditions = [blank] if is_open else [shut, blank]
     if isinstance(cells, CellRegions):
         numbers = sorted({*cells.regions} - {0})
         colours = [series(n)[-1] for n in numbers]
         domain = [f"region {n}" for n in numbers]
         fill = nominal(
-            "v", domain, colours, condition=[shut, blank],
+            "v", domain, colours, condition=conditions,
             legend={"symbolType": "square", "symbolSize": 120} if numbers else None,
         )  # fmt: skip
         transforms = [
@@ -397,7 +402,7 @@ def _painted(
         "type": "quantitative",
         "scale": {"scheme": VALUE_SCHEME, "reverse": cells.dark == "high", **axis["scale"]},
         "legend": legend if finite_values else None,
-        "condition": [shut, blank],
+        "condition": conditions,
     }
     lists: dict[str, list[float | int | str | None]] = {"V": list(cells.values)}
     nothing = "not measured" if cells.is_measured else "unknown"
