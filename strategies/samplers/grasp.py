@@ -557,10 +557,21 @@ class _GraspBatch:
         self._model = model_of(knowledge)
 
     def add_promising(self, n: int) -> None:
-        """Add up to n configurations that look best by the earlier sweeps, apart from another."""
-        knowledge = self._knowledge
-        transfer = transfer_of(knowledge.space, knowledge.earlier)
-        for number in range(len(self._taken) + 1, len(self._taken) + n + 1):
+        """Add up to n configurations by the earlier sweeps.
+
+        First the best run of each, then what their models predict to be best, apart from another.
+        """
+        knowledge, space = self._knowledge, self._knowledge.space
+        transfer = transfer_of(space, knowledge.earlier)
+        for sweep in knowledge.earlier:
+            best_run = sweep.best_in(space)
+            if n < 1 or best_run is None or best_run in self._taken:
+                continue
+            if space.is_allowed(best_run):
+                reason = f"the best run of the earlier sweep '{sweep.experiment_id}'"
+                self._add_initial(best_run, reason)
+                n -= 1
+        for _ in range(n):
             taken = np.array([c.level_ids for c in self._taken], dtype=np.int64)
 
             def worth(ids: Ints, taken: Ints = taken) -> Floats:
@@ -572,8 +583,11 @@ class _GraspBatch:
             found = best_by(knowledge, self._taken, worth, self._rng)
             if found is None:
                 return
-            reason = f"Run {number} of the initial design: {promising_reason(knowledge)}."
-            self._add(found, "initial", reason)
+            self._add_initial(found, promising_reason(knowledge))
+
+    def _add_initial(self, configuration: Configuration, reason: str) -> None:
+        number = len(self._taken) + 1
+        self._add(configuration, "initial", f"Run {number} of the initial design: {reason}.")
 
     def add_design(self, n: int) -> None:
         """Add up to n points of the balanced design."""
