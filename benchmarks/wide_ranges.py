@@ -1,8 +1,9 @@
-"""What refinement of wide ranges finds: beside fixed grids, and Optuna on the continuous range.
+"""What refinement of wide ranges and conditions find, beside fixed grids, flat spaces and Optuna.
 
-``python -m benchmarks.wide_ranges`` minimises eight functions of two to four parameters with a
-budget of 60 runs: closed forms, most with logarithmic ranges, and two small trainings of
-scikit-learn.
+``python -m benchmarks.wide_ranges`` prints a table of both parts; ``--part`` is for one of them.
+
+``ranges`` minimises eight functions of two to four parameters with a budget of 60 runs: closed
+forms, most with logarithmic ranges, and two small trainings of scikit-learn.
 
 * ``refined`` has ranges without a step, whose coarse levels become finer near the best result.
 * ``coarse`` keeps these first levels; ``fine`` has 41 levels, or all whole numbers up to 41.
@@ -12,11 +13,11 @@ scikit-learn.
 points - optimum); the optimum is the least value that is known, or that any search of this run
 found. ``--resume`` keeps each function and search.
 
-``--conditional`` measures other spaces, whose parameters matter under a condition only, with equal
-levels for every search: ``when`` is told the conditions, ``flat`` is not, and Optuna's TPE asks for
-the active parameters alone (define-by-run). Printed are medians over seeds of the runs to within
-5 % of (median of random points - optimum), where a goal not reached counts as one run more than the
-budget. The optimum is that of all points.
+``conditional`` minimises over other spaces, whose parameters matter under a condition only, with
+equal levels for every search: ``when`` is told the conditions, ``flat`` is not, and Optuna's TPE
+asks for the active parameters alone (define-by-run). Printed are medians over seeds of the runs to
+within 5 % of (median of random points - optimum), where a goal not reached counts as one run more
+than the budget. The optimum is that of all points.
 """
 
 import argparse
@@ -45,6 +46,7 @@ from strategies import Exclusion, Parameter, ParameterSpace
 from strategies.space.wide_range import WideRange
 
 RUNS = 60
+QUICK_RUNS = 14
 FINE = 41
 N_RANDOM = 200
 Values = Mapping[str, Any]
@@ -356,14 +358,10 @@ def _runs_to(values: Sequence[float], goal: float, runs: int) -> int:
     return next((i for i, value in enumerate(values, 1) if value <= goal), runs + 1)
 
 
-def conditional(options: argparse.Namespace) -> None:
-    """Measure the searches of spaces with conditions, print the table, write the JSON."""
-    seeds, runs = (
-        parse_seeds("0" if options.quick else options.seeds),
-        14 if options.quick else RUNS,
-    )
+def conditional(options: argparse.Namespace, seeds: Sequence[int], record: Record) -> None:
+    """Measure the searches of spaces with conditions, and print the table."""
+    runs = QUICK_RUNS if options.quick else RUNS
     problems = {"optimiser": CONDITIONAL["optimiser"]} if options.quick else CONDITIONAL
-    record = Record("conditional", options, seeds, ("seeds",))
     rows = []
     for title, problem in problems.items():
         space = conditional_space(problem)
@@ -401,7 +399,6 @@ def conditional(options: argparse.Namespace) -> None:
             row.append(f"{needed:g}")
         rows.append(row)
     table(["function", "configurations", "when", "flat", "Optuna TPE"], rows)
-    record.write()
 
 
 def random_median(problem: Problem) -> float:
@@ -418,25 +415,13 @@ def random_median(problem: Problem) -> float:
     return statistics.median(values)
 
 
-def main() -> None:
-    """Measure, print the table, write the JSON."""
-    options_parser = parser(__doc__ or "")
-    options_parser.add_argument("--seeds", default="0-9", help="such as 0-9 or 0,3,7")
-    options_parser.add_argument("--searches", default=",".join(SEARCHES), help="names, by commas")
-    options_parser.add_argument(
-        "--conditional", action="store_true", help="spaces whose parameters have conditions"
-    )
-    options = options_parser.parse_args()
-    if options.conditional:
-        conditional(options)
-        return
+def ranges(options: argparse.Namespace, seeds: Sequence[int], record: Record) -> None:
+    """Measure the searches of wide ranges, and print the table."""
     names, runs, problems = options.searches.split(","), RUNS, PROBLEMS
     if options.quick:
-        options.seeds, runs = "0", 14
+        runs = QUICK_RUNS
         names = [name for name in names if name != "Optuna GPSampler"]
         problems = {name: PROBLEMS[name] for name in ("valley", "tiles and threads")}
-    seeds = parse_seeds(options.seeds)
-    record = Record("wide_ranges", options, seeds, ("seeds", "searches"))
     rows, ratios = [], dict[str, list[float]]()
     for title, problem in problems.items():
         best: dict[str, list[float]] = {}
@@ -464,7 +449,25 @@ def main() -> None:
         rows.append(row)
     means = [f"{statistics.geometric_mean(ratios[n]):.5f}" if n in ratios else "" for n in names]
     table(["function", *names], [*rows, ["geometric mean (each at least 0.00001)", *means]])
-    record.write()
+
+
+PARTS = {"ranges": ranges, "conditional": conditional}
+
+
+def main() -> None:
+    """Measure, print the tables, write the JSON."""
+    options_parser = parser(__doc__ or "")
+    options_parser.add_argument("--seeds", default="0-9", help="such as 0-9 or 0,3,7")
+    options_parser.add_argument(
+        "--searches", default=",".join(SEARCHES), help="of ranges: names, by commas"
+    )
+    options_parser.add_argument("--part", choices=PARTS, help="only this part")
+    options = options_parser.parse_args()
+    seeds = parse_seeds("0" if options.quick else options.seeds)
+    record = Record("wide_ranges", options, seeds, ("seeds", "searches", "part"))
+    for name in (options.part,) if options.part else PARTS:
+        PARTS[name](options, seeds, record)
+        record.write()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from strategies.data.learning_sample import LearningSample
 from strategies.data.observation import Failure, Observation, responses
-from strategies.space.errors import ObservationError
+from strategies.space.errors import ObservationError, SpaceError
 from strategies.space.parameter import Level, Parameter
 from strategies.space.parameter_space import Configuration, ParameterSpace
 
@@ -102,6 +102,18 @@ class EarlierSweep:
     def failures(self) -> tuple[Configuration, ...]:
         """Configurations of `space` whose runs gave no result."""
         return tuple(Configuration(ids, self.space.lineage) for ids in self.failed)
+
+    def best_in(self, space: ParameterSpace) -> Configuration | None:
+        """Return the best run's configuration in a space; None if that lacks one of its levels.
+
+        None also where the space has a parameter that the sweep had not.
+        """
+        best = self.level_ids[int(np.argmax(self.responses))]
+        values = self.space.values(Configuration(best, self.space.lineage))
+        try:
+            return space.from_values({n: v for n, v in values.items() if n in space.names})
+        except SpaceError:
+            return None
 
     def shared(self, space: ParameterSpace) -> tuple[str, ...]:
         """Return the names of the parameters with a choice that a space shares with the sweep."""

@@ -93,6 +93,19 @@ class Axis:
             return np.abs(self.position[a] - self.position[b])
         return np.not_equal(a, b).astype(np.float64)
 
+    def coded_distances(self, a: Ints, b: Ints) -> tuple[Floats, Ints]:
+        """Return distances [t] that contain those of `a` [m] and `b` [m], and the places [m].
+
+        They are those of all pairs of levels, where these are fewer than m.
+        """
+        if not self.ordinal:
+            return np.array([0.0, 1.0]), np.not_equal(a, b).astype(np.int64)
+        n = self.position.size
+        if n * n >= len(a):
+            return self.distances(a, b), np.arange(len(a))
+        levels = np.arange(n)
+        return self.distances(levels[:, None], levels).ravel(), a * n + b
+
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
@@ -274,12 +287,18 @@ class _Density:
         self._n = len(ids)
         self._rows, self._columns = np.triu_indices(self._n, 1)
         self._flat = self._rows * self._n + self._columns
-        self._distances = np.array(
-            [
-                axis.distances(ids[self._rows, i], ids[self._columns, i])
-                for i, axis in enumerate(axes)
-            ]
+        parts = [
+            axis.coded_distances(ids[self._rows, i], ids[self._columns, i])
+            for i, axis in enumerate(axes)
+        ]
+        sizes = [distances.size for distances, _ in parts]
+        first = np.cumsum([0, *sizes[:-1]])
+        # distances along all axes one after another, and their places by axis and pair
+        self._distances = np.concatenate([np.zeros(0), *(distances for distances, _ in parts)])
+        self._places = np.array(
+            [place + start for (_, place), start in zip(parts, first, strict=True)], dtype=np.int64
         ).reshape(len(axes), self._rows.size)
+        self._axis = np.repeat(np.arange(len(axes)), sizes)
         self._is_ordinal = np.array([axis.ordinal for axis in axes], dtype=np.bool_)
         # of each borrowed variance: its part of the kernel over pairs and on the diagonal
         self._borrowed: list[tuple[Floats, Floats]] = []
@@ -295,7 +314,8 @@ class _Density:
         n, d = self._n, len(self._axes)
         lengths = np.exp(theta[:d])
         v1, v2, *borrowed, noise = (float(v) for v in np.exp(theta[d:]))
-        z, slope = self._correlations(lengths)
+        z_at, slope_at, relative_at = self._correlations(lengths)
+        z = z_at[self._places]
         mean_z = z.mean(axis=0) if d else np.ones(self._rows.size)
         product = z.prod(axis=0)
         packed = v1 * mean_z + v2 * product
@@ -303,23 +323,24 @@ class _Density:
         for variance, (of_pairs, on_diagonal) in zip(borrowed, self._borrowed, strict=True):
             packed = packed + variance * of_pairs
             diagonal_k += variance * on_diagonal
-        matrix = np.zeros((n, n), order="F")
-        matrix.T.flat[self._flat] = packed  # the lower triangle in LAPACK's order
-        matrix.flat[:: n + 1] = diagonal_k
-        factor, failed = lapack.dpotrf(matrix, lower=1)
+        square = np.zeros(n * n)
+        square[self._flat] = packed
+        square[:: n + 1] = diagonal_k
+        matrix = square.reshape(n, n).T  # the lower triangle in LAPACK's order
+        factor, failed = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
         if failed:
             return HOPELESS, np.zeros_like(theta)
         weights, _ = lapack.dpotrs(factor, self._targets, lower=1)
-        inverse, _ = lapack.dpotri(factor, lower=1)
         value = 0.5 * float(self._targets @ weights) + float(np.log(np.diag(factor)).sum())
+        inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
         # d/dt of the log likelihood is 0.5 tr((w w' - K^-1) dK/dt); pairs count twice
-        pairs = weights[self._rows] * weights[self._columns] - inverse[self._columns, self._rows]
+        pairs = weights[self._rows] * weights[self._columns] - inverse.T.ravel()[self._flat]
         each = weights * weights - np.diag(inverse)
         diagonal = 0.5 * float(weights @ weights - np.trace(inverse))
         gradient = np.empty_like(theta)
         if d:
-            per_axis = (v1 / d) * pairs * slope + pairs * (v2 * product) * _relative(slope, z)
-            gradient[:d] = per_axis.sum(axis=1)
+            gradient[:d] = (v1 / d) * (slope_at[self._places] @ pairs)
+            gradient[:d] += v2 * (relative_at[self._places] @ (pairs * product))
         gradient[d] = v1 * (float(pairs @ mean_z) + diagonal)
         gradient[d + 1] = v2 * (float(pairs @ product) + diagonal)
         for i, (variance, parts) in enumerate(zip(borrowed, self._borrowed, strict=True)):
@@ -330,22 +351,18 @@ class _Density:
         value += 0.5 * float(apart @ apart)
         return value, apart / self._spread - gradient
 
-    def _correlations(self, lengths: Floats) -> tuple[Floats, Floats]:
-        """Return z and dz / d log length, [d, pairs]."""
+    def _correlations(self, lengths: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return z, dz / d log length, and that over z at the distances.
+
+        The last is 0 where z has vanished and its slope with it.
+        """
         scale = np.where(self._is_ordinal, ROOT_5, 1.0) / lengths
-        a = self._distances * scale[:, None]
+        a = self._distances * scale[self._axis]
         decay = np.exp(-a)
-        z = decay.copy()
-        slope = a * decay
-        o = self._is_ordinal
-        z[o] *= 1.0 + a[o] * (1.0 + a[o] / 3.0)
-        slope[o] *= a[o] * (1.0 + a[o]) / 3.0
-        return z, slope
-
-
-def _relative(slope: Floats, z: Floats) -> Floats:
-    """Return dz_i / z_i, 0 where z has vanished and its slope with it."""
-    return np.divide(slope, z, out=np.zeros_like(slope), where=z > 1e-300)
+        o = self._is_ordinal[self._axis]
+        z = np.where(o, decay * (1.0 + a * (1.0 + a / 3.0)), decay)
+        slope = np.where(o, a * decay * (a * (1.0 + a) / 3.0), a * decay)
+        return z, slope, np.divide(slope, z, out=np.zeros_like(slope), where=z > 1e-300)
 
 
 CHUNK = 1_024

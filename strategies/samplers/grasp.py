@@ -26,9 +26,10 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from strategies.blas_threads import single_blas_thread
 from strategies.data.observation import best
 from strategies.doe.main_effects import Knowledge
-from strategies.gp.anova_model import AnovaModel, free_ids
+from strategies.gp.anova_model import AnovaModel, RunPrediction, free_ids
 from strategies.gp.gaussian_process import Axis, Floats, Ints, Posterior, log_expected_improvement
 from strategies.gp.transfer import informed_model, transfer_of
 from strategies.samplers.latin_hypercube import balanced_design
@@ -134,6 +135,7 @@ class _LocalSearch:
     ) -> None:
         self._space = knowledge.space
         self._taken = taken
+        self._taken_ids = {configuration.level_ids for configuration in taken}
         self._worth = worth
         self._rng = rng
         self._pool: list[tuple[int, ...]] = []  # to evaluate in the next round
@@ -186,17 +188,14 @@ class _LocalSearch:
             parent = tuple(centre.tolist())
             self._add(parent)
             for row in _one_step_ids(centre, self._space, self._rng).tolist():
-                moved = self._space.activated(parent, tuple(row), self._rng)
-                self._add(moved.level_ids, parent)
+                moved = tuple(row)
+                if self._space.conditions is not None:
+                    moved = self._space.activated(parent, moved, self._rng).level_ids
+                self._add(moved, parent)
 
     def evaluate(self) -> bool:
         """Evaluate the pool; set its best as `centres` and return whether the best improved."""
-        lineage = self._space.lineage
-        rows = [
-            row
-            for row in self._pool
-            if (c := Configuration(row, lineage)) not in self._taken and self._space.is_allowed(c)
-        ]
+        rows = self._space.allowed_of([row for row in self._pool if row not in self._taken_ids])
         self._pool = []
         if not rows:
             return False
@@ -242,19 +241,16 @@ def constructions(
     for i, ids in enumerate(space.open_ids):
         level_ids[:, i] = ids[0]
     correlations = [posterior.correlation(i, levels[i]) for i in range(len(model.axes))]
+    means = [z.mean(axis=0) for z in correlations]
     weights = posterior.weights
     for block in range(ORDERS):
         rows = slice(block * per_order, (block + 1) * per_order)
         greediness = rng.random(per_order)
         product = np.ones((per_order, len(weights)))
-        rest = (
-            np.prod([z.mean(axis=0) for z in correlations], axis=0)
-            if correlations
-            else np.ones(len(weights))
-        )
+        rest = np.prod(means, axis=0) if means else np.ones(len(weights))
         for i in rng.permutation(len(model.axes)):
             z = correlations[i]
-            rest = rest / z.mean(axis=0)
+            rest = rest / means[i]
             effects = h.main / d * (z @ weights) + h.product * ((product * rest * weights) @ z.T)
             candidates = reduced_candidate_lists(effects, greediness)
             lots = np.where(candidates, rng.random(effects.shape), -1.0)
@@ -357,17 +353,22 @@ NEGLIGIBLE = 0.02  # Share of the main effects below which a reason does not nam
 
 
 def improvement_reason(
-    model: AnovaModel, found: SearchResult, knowledge: Knowledge, *, n_before: int
+    model: AnovaModel,
+    found: SearchResult,
+    prediction: RunPrediction,
+    knowledge: Knowledge,
+    *,
+    n_before: int,
 ) -> str:
     """Explain in a sentence how a suggested configuration was found and what it promises.
 
     Args:
         model: model that chose it.
         found: the chosen configuration, with its origin.
+        prediction: of the model for that configuration.
         knowledge: state of the experiment at that time.
         n_before: current runs and earlier suggestions, whose results were imagined.
     """
-    prediction = model.predict(found.configuration)
     leader = best(knowledge.observations)
     is_leader = leader is not None and found.origin.configuration == leader.configuration
     parts = [_origin_text(model, found, with_steps=not is_leader)]
@@ -516,6 +517,7 @@ class Grasp:
         """Registered name of the strategy."""
         return "grasp"
 
+    @single_blas_thread
     def suggest(
         self, n: int, knowledge: Knowledge, rng: np.random.Generator
     ) -> tuple[Suggestion, ...]:
@@ -555,10 +557,21 @@ class _GraspBatch:
         self._model = model_of(knowledge)
 
     def add_promising(self, n: int) -> None:
-        """Add up to n configurations that look best by the earlier sweeps, apart from another."""
-        knowledge = self._knowledge
-        transfer = transfer_of(knowledge.space, knowledge.earlier)
-        for number in range(len(self._taken) + 1, len(self._taken) + n + 1):
+        """Add up to n configurations by the earlier sweeps.
+
+        First the best run of each, then what their models predict to be best, apart from another.
+        """
+        knowledge, space = self._knowledge, self._knowledge.space
+        transfer = transfer_of(space, knowledge.earlier)
+        for sweep in knowledge.earlier:
+            best_run = sweep.best_in(space)
+            if n < 1 or best_run is None or best_run in self._taken:
+                continue
+            if space.is_allowed(best_run):
+                reason = f"the best run of the earlier sweep '{sweep.experiment_id}'"
+                self._add_initial(best_run, reason)
+                n -= 1
+        for _ in range(n):
             taken = np.array([c.level_ids for c in self._taken], dtype=np.int64)
 
             def worth(ids: Ints, taken: Ints = taken) -> Floats:
@@ -570,8 +583,11 @@ class _GraspBatch:
             found = best_by(knowledge, self._taken, worth, self._rng)
             if found is None:
                 return
-            reason = f"Run {number} of the initial design: {promising_reason(knowledge)}."
-            self._add(found, "initial", reason)
+            self._add_initial(found, promising_reason(knowledge))
+
+    def _add_initial(self, configuration: Configuration, reason: str) -> None:
+        number = len(self._taken) + 1
+        self._add(configuration, "initial", f"Run {number} of the initial design: {reason}.")
 
     def add_design(self, n: int) -> None:
         """Add up to n points of the balanced design."""
@@ -610,11 +626,12 @@ class _GraspBatch:
         if found is None:
             return self._add_random()
         n_before = len(self._ongoing) + len(self.suggestions)
-        reason = improvement_reason(model, found, knowledge, n_before=n_before)
+        expected = model.predict(found.configuration)
+        reason = improvement_reason(model, found, expected, knowledge, n_before=n_before)
         origin, kind = found.origin, KIND_OF[found.origin.start]
         moved = found.configuration != origin.configuration
         near = origin.configuration if moved else None
-        self._add(found.configuration, "neighbour" if moved else kind, reason, near)
+        self._add(found.configuration, "neighbour" if moved else kind, reason, near, expected)
         return True
 
     def _add_scout(self) -> bool:
@@ -692,9 +709,11 @@ class _GraspBatch:
         kind: SuggestionKind,
         reason: str,
         near: Configuration | None = None,
+        expected: RunPrediction | None = None,
     ) -> None:
         self._taken.add(configuration)
-        expected = self._model.predict(configuration) if self._model else None
+        if expected is None and self._model is not None:
+            expected = self._model.predict(configuration)
         self.suggestions.append(
             Suggestion(
                 configuration,

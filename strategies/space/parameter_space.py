@@ -340,6 +340,10 @@ class ParameterSpace:
             return len(configurations)
         return sum(map(self.is_allowed, configurations))
 
+    def allowed_of(self, rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Return those of given configurations, each a level id per parameter, that are allowed."""
+        return rows if self._is_whole else list(filter(self._admission.admits, rows))
+
     def check(self, configuration: Configuration) -> None:
         """Raise `NotAllowedError` if a configuration has a closed level or is excluded."""
         level_ids = self._ids(configuration)

@@ -43,8 +43,8 @@ def test_every_policy_on_every_engine(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
     is_usual = (order, backfill) in USUAL
-    workload = real_logs.read(shared_data, log).head(400 if is_usual else 200)
-    procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)  # so that queues form
+    n_jobs = 400 if is_usual else 200
+    workload, procs = real_logs.crowded(shared_data, log, n_jobs, share=3)
     short_s = float(np.median(workload.requested_s))
     split = ClusterSpec((Partition("short", max(1, procs // 4), short_s), Partition("rest", procs)))
     for cluster in (ClusterSpec.single(procs), split):

@@ -65,9 +65,8 @@ def split(workload: Workload, procs: int) -> ClusterSpec:
 def test_real_logs_start_as_in_the_naive_scheduler(
     shared_data: Path, log: str, order: str, backfill: str
 ) -> None:
-    workload = real_logs.read(shared_data, log).head(800 if order == "fcfs" else 400)
-    # A smaller machine than the real one, so that queues form and backfilling has work to do.
-    procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)
+    n_jobs = 800 if order == "fcfs" else 400
+    workload, procs = real_logs.crowded(shared_data, log, n_jobs, share=3)
     for cluster in (ClusterSpec.single(procs), split(workload, procs)):
         assert_same_starts(Scenario(workload, cluster, order=order, backfill=backfill))
 
@@ -107,11 +106,10 @@ def test_users_who_compete_start_as_in_the_naive_scheduler(backfill: str) -> Non
 def test_fair_shares_of_real_users_are_those_of_the_naive_scheduler(
     shared_data: Path, log: str
 ) -> None:
-    workload = real_logs.read(shared_data, log).head(300)
+    workload, procs = real_logs.crowded(shared_data, log, 300, share=8)
     workload = replace(
         workload, submit_s=read_only_copy(np.floor(workload.submit_s / 20))
     )  # so they queue
-    procs = max(workload.widest_procs, (workload.max_procs or 0) // 8)
     assert len(set(workload.user.tolist())) > 5
     for half_life_s in (0.0, 3600.0, 7 * 86400.0):
         options = {"fairshare_weight": 10_000.0, "half_life_s": half_life_s}
@@ -127,8 +125,8 @@ def test_every_policy_starts_as_in_the_naive_scheduler(
     shared_data: Path, order: str, backfill: str
 ) -> None:
     logs = ("theta_2022", "UniLu-Gaia-2014-1", "lublin_256")
-    workload = real_logs.read(shared_data, logs[ALL.index((order, backfill)) % 3]).head(120)
-    procs = max(workload.widest_procs, (workload.max_procs or 0) // 3)
+    log = logs[ALL.index((order, backfill)) % 3]
+    workload, procs = real_logs.crowded(shared_data, log, 120, share=3)
     for overrun in ("raise", "extend"):
         scenario = Scenario(workload, split(workload, procs), order, backfill, overrun=overrun)  # type: ignore[arg-type]
         assert_same_starts(scenario)

@@ -56,8 +56,7 @@ def test_sessions_of_drawn_users_are_those_of_the_naive_scheduler(order: str) ->
 def test_sessions_of_real_users_are_those_of_the_naive_scheduler(
     shared_data: Path, log: str
 ) -> None:
-    workload = real_logs.read(shared_data, log).head(400)
-    procs = max(workload.widest_procs, (workload.max_procs or 0) // 8)
+    workload, procs = real_logs.crowded(shared_data, log, 400, share=8)
     for order in ("fcfs", "lxf"):
         scenario = Scenario(workload, ClusterSpec.single(procs), order, dependencies="sessions")
         assert assert_same(scenario) > 20

@@ -54,8 +54,7 @@ def test_a_long_queue_of_moldable_jobs_is_that_of_the_naive_scheduler(backfill: 
 def test_moldable_jobs_of_a_real_log_are_those_of_the_naive_scheduler(
     shared_data: Path, log: str
 ) -> None:
-    workload = real_logs.read(shared_data, log).head(400)
-    procs = max(workload.widest_procs, (workload.max_procs or 0) // 8)
+    workload, procs = real_logs.crowded(shared_data, log, 400, share=8)
     scenario = Scenario(workload, ClusterSpec.single(procs), moldable=Moldability(2))
     for order in ("fcfs", "lxf"):
         assert assert_same(replace(scenario, order=order)) > 0

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -140,6 +141,16 @@ def test_what_is_imagined_has_the_posterior_s_mean_and_covariance() -> None:
     noisy_sd = np.sqrt(sd**2 + H.noise)
     assert np.abs(draws.mean(axis=1) - mean).max() < 5 * noisy_sd.max() / 200
     assert draws.std(axis=1) == pytest.approx(noisy_sd, rel=0.03)
+
+
+@given(st.integers(2, 9), st.booleans(), st.integers(1, 60))
+def test_coded_distances_are_those_of_the_pairs(n: int, ordinal: bool, m: int) -> None:
+    kind: Literal["ordinal", "nominal"] = "ordinal" if ordinal else "nominal"
+    axis = Axis.of(Parameter("p", tuple(i**2 for i in range(n)), kind))
+    a, b = np.random.default_rng(m).integers(0, n, size=(2, m))
+    distances, places = axis.coded_distances(a, b)
+    assert distances[places].tolist() == axis.distances(a, b).tolist()
+    assert distances.size <= max(m, 2)
 
 
 def test_the_density_is_the_normal_one_and_its_gradient_the_difference_quotient() -> None:

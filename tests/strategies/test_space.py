@@ -196,7 +196,9 @@ def test_counts_and_walks_agree_with_brute_force(data: st.DataObject) -> None:
             ),
         )
     )
-    for configuration in all_of(space, lambda c: True):
+    everything = all_of(space, lambda c: True)
+    assert space.allowed_of([c.level_ids for c in everything]) == [c.level_ids for c in allowed]
+    for configuration in everything:
         if space.is_allowed(configuration):
             space.check(configuration)
         else:

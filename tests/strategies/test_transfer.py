@@ -176,7 +176,7 @@ def test_a_related_sweep_lends_more_than_one_of_dealt_out_results_and_predicts_b
     assert borrowed_shares(Knowledge(SPACE, earlier=(earlier(),))) is None
 
 
-def test_the_first_runs_are_the_best_predicted_ones_apart_from_another() -> None:
+def test_the_first_runs_are_the_best_earlier_run_and_the_best_predicted_ones_apart() -> None:
     knowledge = Knowledge(SPACE, earlier=(earlier(),))
     first = Grasp().suggest(10, knowledge, np.random.default_rng(1))
     assert len(first) == 10
@@ -185,11 +185,36 @@ def test_the_first_runs_are_the_best_predicted_ones_apart_from_another() -> None
         assert all((rows[i] != rows[j]).sum() >= 2 for j in range(i))
     ids = np.array([c.level_ids for c in SPACE.configurations()])
     promise = transfer_of(SPACE, (earlier(),)).promise(ids)
-    assert promise.argmax() == SPACE.index(first[0].configuration)
+    best = max(observed(40, 4), key=lambda o: o.quality).configuration
+    assert first[0].configuration == best
     assert first[0].reason == (
-        "Run 1 of the initial design: the best prediction by the earlier sweep 'before'."
+        "Run 1 of the initial design: the best run of the earlier sweep 'before'."
+    )
+    apart = (ids != np.array(best.level_ids)).sum(axis=1) >= 2
+    assert np.where(apart, promise, -np.inf).argmax() == SPACE.index(first[1].configuration)
+    assert first[1].reason == (
+        "Run 2 of the initial design: the best prediction by the earlier sweep 'before'."
     )
     assert first[4].reason.startswith("Run 5 of the initial design: the ends of ordinal")
+
+
+def test_the_best_earlier_run_counts_where_the_space_has_its_levels() -> None:
+    sweep = earlier()
+    best = max(observed(40, 4), key=lambda o: o.quality).configuration
+    values = SPACE.values(best)
+    assert sweep.best_in(SPACE) == best
+    fewer = ParameterSpace(SPACE.parameters[:2])  # of another space, whose parameters it all had
+    found = sweep.best_in(fewer)
+    assert found is not None
+    assert fewer.values(found) == {name: values[name] for name in fewer.names}
+    more = ParameterSpace((*SPACE.parameters, Parameter("new", (1, 2))))
+    assert sweep.best_in(more) is None
+    others = tuple(level for level in SPACE.parameters[1].levels if level != values["order"])
+    lacking = ParameterSpace((Parameter("order", others), *SPACE.parameters[2:]))
+    assert sweep.best_in(lacking) is None
+    closed = SPACE.closing("order", values["order"])
+    first = Grasp().suggest(4, Knowledge(closed, earlier=(sweep,)), np.random.default_rng(1))
+    assert all(closed.is_allowed(s.configuration) for s in first)
 
 
 def test_what_failed_earlier_is_not_among_the_first_runs() -> None:
