@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assistant import AssistantError
 from benchmarks import search
 from benchmarks.episodes import Method, PeerChooser, play
-from benchmarks.learning import Pair, best_first, ratio_over_seeds
+from benchmarks.learning import Pair, best_first, pairs_in, ratio_over_seeds
 from benchmarks.peers import PeerError, searches
 from benchmarks.peers.search_child import OPTIONS, PACKAGES, Worst
 from benchmarks.runs_to_goal import (
@@ -463,3 +463,18 @@ def test_tables_of_simulated_schedules_are_made_once(
     with pytest.raises(AssistantError, match=r"two could not be tabulated: .*gone"):
         search.tabulated(tmp_path, folder)
     assert search.tabulated(None, folder) == [folder / "one.csv"]
+
+
+def test_learning_goes_on_beside_an_unreadable_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in {"a_old": "x,objective\n1,4\n2,1\n", "a_new": "x,objective\n1,3\n2,2\n",
+                       "a_torn": "x,objective\n1,4\n2\n"}.items():  # fmt: skip
+        (tmp_path / f"{name}.csv").write_text(text)
+    assert {pair.name for pair in pairs_in(tmp_path)} == {"a_old -> a_new", "a_new -> a_old"}
+    told = capsys.readouterr().err
+    assert "left out: " in told
+    assert "a_torn.csv, line 3 has 1 fields" in told
+    (tmp_path / "a_new.csv").unlink()
+    with pytest.raises(AssistantError, match="no two tables of one program"):
+        pairs_in(tmp_path)
