@@ -613,7 +613,6 @@ def _minimise_valley() -> Program:
 
 def _evolution_waves() -> Program:
     """Least value of Rastrigin's function that differential evolution finds, mean of two seeds."""
-
     bounds = optimize.Bounds([-5.0] * 5, [5.0] * 5)
 
     def waves(x: Any) -> Any:
