@@ -9,6 +9,7 @@
 * Every run is kept in NAME.part as it ends: another call goes on there. ``--minutes`` ends a call.
 * Printed are the rows within 5 % and 1 % of (median - best). A table in which more than one row in
   twenty reaches 1 % has nothing to search for; it goes to the folder ``easy`` in DIR.
+* Programs that need ``gcc`` are left out where it is missing.
 """
 
 import json
@@ -112,11 +113,13 @@ def main() -> None:
     options = options_parser.parse_args()
     if options.out is None and not options.quick:
         options_parser.error("--out: name the folder that the tables go to")
+    if options.out is not None and options.out.is_file():
+        options_parser.error(f"--out '{options.out}' is a file; name a folder")
     names, most = chosen_programs(options.only), QUICK_RUNS if options.quick else None
     deadline_s = time.monotonic() + 60 * options.minutes
     record, rows = Record("measured_spaces", options, [SEED]), []
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) if options.quick else options.out
+        folder = options.out or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             if name.startswith("gcc") and shutil.which("gcc") is None:
