@@ -4,6 +4,7 @@ Every proposal is a run, a repeated one too. A combination that is missing from 
 failed run, which the method is told.
 """
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from assistant.analysis.recommendation import KEPT_RUNS
 from benchmarks.peers import searches
 from benchmarks.spaces import Problem
 from strategies import (
@@ -20,6 +22,8 @@ from strategies import (
     Knowledge,
     Observation,
     OptionError,
+    choose,
+    confirmations,
     make_strategy,
     strategy_names,
 )
@@ -27,6 +31,8 @@ from strategies.data.earlier_sweep import EarlierSweep
 from strategies.space.parameter import parse_number
 
 FIRST_RUNS, BATCH = 10, 5
+STEERED = ("exploitation", "confirm")
+"""Options of a method that are not its strategy's."""
 SWEPT = ("copper",)
 """Strategies without first runs of their own, driven as ``copperline sweep`` drives them: ten first
 runs at random (the paper's initialEvaluation), then five suggestions at a time, a construction with
@@ -40,7 +46,8 @@ class Method:
     Args:
         text: as written; its name in the results.
         name: of one of our registered strategies, or of a peer.
-        options: of either; ``exploitation`` is the share inside regions, for strategies.
+        options: of either. Strategies also have ``exploitation``, the share inside regions, and
+            ``confirm``, the last runs that repeat the winner where every run draws its noise.
     """
 
     text: str
@@ -67,8 +74,16 @@ class Method:
                 f"the peers {', '.join(searches.NAMES)}."
             )
         else:
-            make_strategy(name, **{k: v for k, v in options.items() if k != "exploitation"})
+            make_strategy(name, **{k: v for k, v in options.items() if k not in STEERED})
+            if not isinstance(method.confirm, int) or method.confirm < 0:
+                raise OptionError(f"the method '{text}' confirms with a number of runs from 0 on.")
         return method
+
+    @property
+    def confirm(self) -> int:
+        """Last runs of a noisy sweep that repeat the winner; as auto-steering does by default."""
+        runs: int = self.options.get("confirm", KEPT_RUNS)
+        return runs
 
     @property
     def is_peer(self) -> bool:
@@ -91,7 +106,10 @@ class Chooser(Protocol):
 
 
 class OurChooser:
-    """One of our strategies, with what it learns from; quality is the negative objective."""
+    """One of our strategies, with what it learns from; quality is the negative objective.
+
+    After ``search_runs`` runs the others repeat what would be recommended, and its rivals.
+    """
 
     def __init__(
         self,
@@ -99,16 +117,17 @@ class OurChooser:
         problem: Problem,
         seed: int | Sequence[int],
         earlier: tuple[EarlierSweep, ...] = (),
+        search_runs: float = math.inf,
     ) -> None:
-        options = dict(method.options)
-        exploitation = options.pop("exploitation", None)
+        exploitation = method.options.get("exploitation")
+        options = {k: v for k, v in method.options.items() if k not in STEERED}
         strategy = make_strategy(method.name, **options)
         self._strategy = (
             strategy if exploitation is None else ExploitationStrategy(strategy, exploitation)
         )
         self._swept = method.name in SWEPT
         self._problem, self._rng = problem, np.random.default_rng(seed)
-        self._earlier = earlier
+        self._earlier, self._search_runs = earlier, search_runs
         self._observations: list[Observation] = []
         self._failures: list[Failure] = []
         self._queue: list[Configuration] = []
@@ -117,6 +136,8 @@ class OurChooser:
     def ask(self) -> int | None:
         """See `Chooser.ask`."""
         before_s = time.process_time()
+        if len(self._observations) + len(self._failures) >= self._search_runs:
+            self._queue = self._confirmations() or self._queue
         if not self._queue:
             knowledge = Knowledge(
                 self._problem.space,
@@ -132,6 +153,11 @@ class OurChooser:
             self._queue = [s.configuration for s in strategy.suggest(n, knowledge, self._rng)]
         self.cpu_s += time.process_time() - before_s
         return self._problem.index(self._queue.pop(0)) if self._queue else None
+
+    def _confirmations(self) -> list[Configuration]:
+        choice = choose(self._observations)
+        repeats = () if choice is None else confirmations(choice, 1, self._problem.space)
+        return [suggestion.configuration for suggestion in repeats]
 
     def tell(self, index: int, objective: float | None) -> None:
         """See `Chooser.tell`."""
@@ -210,7 +236,8 @@ def play(
 
     ``proposals`` are the indices of the runs in order, from which every figure follows;
     ``cpu_s`` is what asking and telling took, ``slowest_s`` the longest pair of them; ``by`` the
-    program. With ``to_optimum`` the episode ends with the run that finds the optimum.
+    program. With ``to_optimum`` the episode ends with the run that finds the optimum. Where every
+    run draws its noise, ``recommended`` is the index of what `strategies.choose` recommends then.
 
     Raises `PeerError` if the peer ends.
     """
@@ -219,10 +246,14 @@ def play(
         chooser = PeerChooser(method, problem, seed, budget, python)
         by = searches.peer(method.name, python).version
     else:
-        chooser = OurChooser(method, problem, seed, earlier)
+        search_runs = budget - method.confirm if problem.run_noise else math.inf
+        chooser = OurChooser(method, problem, seed, earlier, search_runs)
         by = "copperline"
     best = problem.goal(0.0)
+    noise_sd = problem.run_noise * (problem.goal(1.0) - best)
+    noise_rng = np.random.default_rng([seed, 2])
     proposals: list[int] = []
+    observations: list[Observation] = []
     slowest_s = 0.0
     while len(proposals) < budget:
         before_s = chooser.cpu_s
@@ -230,14 +261,21 @@ def play(
         if index is None:
             break
         value = float(problem.objective[index])
+        result = value + noise_sd * float(noise_rng.standard_normal())
         proposals.append(index)
-        chooser.tell(index, None if np.isnan(value) else value)
+        if not np.isnan(value):
+            observations.append(Observation(problem.configuration(index), -result))
+        chooser.tell(index, None if np.isnan(value) else result)
         slowest_s = max(slowest_s, chooser.cpu_s - before_s)
         if to_optimum and value <= best:
             break
-    return {
+    detail = {
         "proposals": " ".join(map(str, proposals)),
         "cpu_s": round(chooser.cpu_s, 4),
         "slowest_s": round(slowest_s, 4),
         "by": by,
     }
+    choice = choose(observations) if problem.run_noise else None
+    if choice is None:
+        return detail
+    return detail | {"recommended": problem.index(choice.winner.configuration)}

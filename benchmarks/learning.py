@@ -43,8 +43,8 @@ from assistant import AssistantError
 from benchmarks.episodes import Method, play
 from benchmarks.harness import Record, guarded, parser, table
 from benchmarks.runs_to_goal import GOALS, Ratio, ratio_of_log_means, runs_to
-from benchmarks.search import parse_seeds
-from benchmarks.spaces import Problem, from_table
+from benchmarks.search import parse_seeds, table_problems
+from benchmarks.spaces import Problem
 from strategies import DEFAULT_STRATEGY, Failure, Observation
 from strategies.data.earlier_sweep import EarlierSweep
 from strategies.space.errors import SpaceError
@@ -90,9 +90,11 @@ class Pair:
 def pairs_in(folder: Path) -> list[Pair]:
     """Return the pairs of tables whose names agree up to the last underscore, both directions.
 
-    Raises `AssistantError` if there is none.
+    A table that cannot be searched is named on stderr and left out. Raises `AssistantError` if
+    there is no pair.
     """
-    problems = [from_table(path) for path in sorted(folder.glob("*.csv"))]
+    paths = sorted(folder.glob("*.csv"))
+    problems = [problem for path in paths for problem in table_problems(path, "keep")]
     pairs = [
         Pair(source, target)
         for source in problems

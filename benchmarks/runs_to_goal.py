@@ -89,9 +89,20 @@ def _mean_log(runs: list[int]) -> float:
 def _ratio(logs: list[float]) -> Ratio | None:
     if not logs:
         return None
-    told = np.array(logs)
     if len(logs) == 1:
-        return Ratio(math.exp(told[0]), None, None)
+        return Ratio(math.exp(logs[0]), None, None)
+    low, high = np.exp(_interval(logs))
+    return Ratio(math.exp(statistics.fmean(logs)), float(low), float(high))
+
+
+def mean_with_interval(values: Sequence[float]) -> str:
+    """Return the mean over spaces with its 95 % interval, such as "-0.02 [-0.05, 0.01]"."""
+    low, high = _interval(values)
+    return f"{statistics.fmean(values):.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _interval(values: Sequence[float]) -> NDArray[np.float64]:
+    """Return the 95 % interval of the mean, of a bootstrap over the spaces, float64 [2]."""
+    told = np.array(values)
     drawn = np.random.default_rng(0).integers(len(told), size=(RESAMPLES, len(told)))
-    low, high = np.exp(np.quantile(told[drawn].mean(axis=1), (0.025, 0.975)))
-    return Ratio(float(np.exp(told.mean())), float(low), float(high))
+    return np.asarray(np.quantile(told[drawn].mean(axis=1), (0.025, 0.975)))

@@ -22,6 +22,10 @@ they are not there yet. The kinds are told apart: the measured tables are the he
   would do stands beside it: where there are many, there is little to show.
 * A last table has the ratios by trait of the spaces, of all kinds together: where runs fail, where
   none does, two levels each, few rows that would do, plateaus, noise.
+* ``--noise 0.2`` adds noise to every run, of this share of (median - best). A method may repeat
+  runs; ours repeat what they would recommend in their last two, ``grasp:confirm=5`` in five. Runs
+  to a goal are then by the true values, and a table has the true regret of what would be
+  recommended, by one rule for all methods, `strategies.choose`.
 * Ratios compare one method (``--against``) with each other one, over the seeds that both have,
   with 95 % intervals of a bootstrap over the spaces.
 * Seconds per suggestion are CPU seconds of asking and telling, on one thread.
@@ -34,13 +38,14 @@ no runs to a goal change, but repeats, failures and seconds are then counted up 
 import argparse
 import inspect
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -58,6 +63,7 @@ from benchmarks.peers.searches import peer
 from benchmarks.runs_to_goal import (
     GOALS,
     Ratio,
+    mean_with_interval,
     n_duplicates,
     ratio_of_log_means,
     ratio_of_medians,
@@ -106,7 +112,7 @@ little of it waits that a third of all combinations is within 5 %."""
 FREE = (
     "tables", "alternatives", "generated", "drawn", "one_hot", "columns", "test_spaces",
     "fresh", "scheduling", "logs", "methods", "against", "seeds", "jobs",
-    "stop_at_optimum", "python_of", "taken", "only_known",
+    "stop_at_optimum", "python_of", "taken", "only_known", "noise",
 )  # fmt: skip
 """Options that may change between resumed calls: an episode's name says what it is of."""
 
@@ -136,6 +142,11 @@ class Played:
             seed: runs_to(self.problem.objective[self.proposals(seed)], at, self.budget)
             for seed in self.episodes
         }
+
+    def regrets(self) -> dict[int, float]:
+        """Return the true regret of what is recommended, by seed; 1 where nothing is."""
+        places = {seed: told.get("recommended") for seed, told in self.episodes.items()}
+        return {s: 1.0 if i is None else self.problem.regret(i) for s, i in places.items()}
 
     def told(self, goal: str) -> str:
         """Return the median, or ">100"."""
@@ -320,6 +331,28 @@ def print_ratios(kind: Kind, against: str, results: Results, record: Record) -> 
         table([f"{kind}: runs of {against} / runs of", *header], rows)
 
 
+def print_recommended(kind: Kind, against: str, results: Results, record: Record) -> None:
+    """Print the true regret of what each method recommends; without any result it is of 1."""
+    regrets = {
+        method: {name: played.regrets() for name, played in found.items()}
+        for method, found in results.items()
+    }
+    rows = []
+    for method, by_space in regrets.items():
+        mean = statistics.fmean(statistics.fmean(seeds.values()) for seeds in by_space.values())
+        reached = [one <= GOALS["5 %"] for seeds in by_space.values() for one in seeds.values()]
+        less = [
+            statistics.fmean(ours[seed] - by_space[name][seed] for seed in both)
+            for name, ours in regrets[against].items()
+            if (both := ours.keys() & by_space.get(name, {}).keys())
+        ]
+        difference = mean_with_interval(less) if less and method != against else "-"
+        record.figure(f"{kind}, {method}: true regret of the recommended", mean)
+        rows.append([method, f"{mean:.3f}", f"{statistics.fmean(reached):.0%}", difference])
+    head = ["true regret of the recommended", "within 5 %", f"regret of {against} less this"]
+    table([f"{kind}: method", *head], rows)
+
+
 TRAITS: Mapping[str, Callable[[Problem], bool]] = {
     "some runs fail": lambda problem: problem.n_failing > 0,
     "no run fails": lambda problem: problem.n_failing == 0,
@@ -330,7 +363,7 @@ TRAITS: Mapping[str, Callable[[Problem], bool]] = {
     "half of the results are repeated": lambda problem: (
         2 * len(np.unique(problem.valid)) <= len(problem.valid)
     ),
-    "noise by construction": lambda problem: bool(problem.noise),
+    "noise by construction": lambda problem: bool(problem.noise or problem.run_noise),
 }
 """What spaces are compared by: each trait follows from the results of all configurations, but for
 the noise, which only the author of a space knows."""
@@ -402,7 +435,14 @@ def problems_of(options: argparse.Namespace) -> list[Problem]:
         problems += [
             from_table(path, "simulated") for path in tabulated(options.logs, options.scheduling)
         ]
-    return problems
+    return [noisy(problem, options.noise) for problem in problems]
+
+
+def noisy(problem: Problem, share: float) -> Problem:
+    """Return the problem with noise in every run; as it is if the share is 0."""
+    if not share:
+        return problem
+    return replace(problem, name=f"{problem.name}, noise {share:g}", run_noise=share)
 
 
 def main() -> None:
@@ -440,6 +480,8 @@ def main() -> None:
         print_methods(kind, of_kind, record)
         if against in of_kind:
             print_ratios(kind, against, of_kind, record)
+            if options.noise:
+                print_recommended(kind, against, of_kind, record)
     if against in results:
         print_by_trait(against, results, record)
     record.write()
@@ -467,6 +509,7 @@ def add_options(options_parser: argparse.ArgumentParser, seeds: str) -> None:
     add("--budget", type=int, default=100, help="runs per episode")
     add("--seeds", default=seeds, help="such as 0-9 or 0,3,7")
     add("--jobs", type=int, default=1, help="episodes at once")
+    add("--noise", type=float, default=0.0, help="of every run, as a share of (median - best)")
     add("--stop-at-optimum", action="store_true", help="end an episode that found the optimum")
     add("--python-of", action="append", default=[], metavar="PEER=PATH", help="its interpreter")
     add("--from", dest="taken", type=Path, action="append", default=[], help="another result")
@@ -477,6 +520,8 @@ def asked_for(
     options: argparse.Namespace, options_parser: argparse.ArgumentParser
 ) -> tuple[list[Problem], list[Method]]:
     """Return the spaces and the methods; ends the program where there is none."""
+    if not 0 <= options.noise < math.inf:
+        options_parser.error("--noise is a share of (median - best), 0 or more")
     if options.logs is not None and options.scheduling is None:
         options_parser.error("--logs makes tables: name the folder they go to with --scheduling")
     problems = problems_of(options)

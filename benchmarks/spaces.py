@@ -41,6 +41,8 @@ class Problem:
         duration_s: float64 [size], how long each run took; None where that is not recorded.
         noise: standard deviation of the noise in the results over that of the law, where both are
             known by construction; else None.
+        run_noise: standard deviation of the noise that every run draws anew, as a share of
+            (median - best); `objective` is then what a run has on average.
 
     Not slotted: the sorted values are cached.
     """
@@ -52,6 +54,7 @@ class Problem:
     optimum: int | None = None
     duration_s: NDArray[np.float64] | None = None
     noise: float | None = None
+    run_noise: float = 0.0
 
     @property
     def size(self) -> int:
@@ -101,6 +104,11 @@ class Problem:
         """
         best, median = float(self.valid[0]), float(np.median(self.valid))
         return best + share * (median - best)
+
+    def regret(self, index: int) -> float:
+        """Return (objective - best) of a run that does not fail, as a share of (median - best)."""
+        best = self.goal(0.0)
+        return float((self.objective[index] - best) / (self.goal(1.0) - best))
 
     def n_within(self, share: float) -> int:
         """Count the combinations that reach the goal."""

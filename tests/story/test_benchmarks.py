@@ -50,6 +50,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "default_question": ("--data", ""),
     "early_stopping": (),
     "wide_ranges": (),
+    "measured_spaces": (),
 }
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assistant import AssistantError
 from benchmarks import search
 from benchmarks.episodes import Method, PeerChooser, play
-from benchmarks.learning import Pair, best_first, ratio_over_seeds
+from benchmarks.learning import Pair, best_first, pairs_in, ratio_over_seeds
 from benchmarks.peers import PeerError, searches
 from benchmarks.peers.search_child import OPTIONS, PACKAGES, Worst
 from benchmarks.runs_to_goal import (
@@ -402,6 +402,7 @@ def test_a_peer_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("smac:failed=fail", "it has none"),
         ("copper:beta", "option 'beta' without a value"),
         ("copper:beta=2", "must be a number from 0 to 1"),
+        ("copper:confirm=-1", "confirms with a number of runs"),
     ],
 )
 def test_methods_that_cannot_be(text: str, sentence: str) -> None:
@@ -463,3 +464,72 @@ def test_tables_of_simulated_schedules_are_made_once(
     with pytest.raises(AssistantError, match=r"two could not be tabulated: .*gone"):
         search.tabulated(tmp_path, folder)
     assert search.tabulated(None, folder) == [folder / "one.csv"]
+
+
+def test_learning_goes_on_beside_an_unreadable_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in {"a_old": "x,objective\n1,4\n2,1\n", "a_new": "x,objective\n1,3\n2,2\n",
+                       "a_torn": "x,objective\n1,4\n2\n"}.items():  # fmt: skip
+        (tmp_path / f"{name}.csv").write_text(text)
+    assert {pair.name for pair in pairs_in(tmp_path)} == {"a_old -> a_new", "a_new -> a_old"}
+    told = capsys.readouterr().err
+    assert "left out: " in told
+    assert "a_torn.csv, line 3 has 1 fields" in told
+    (tmp_path / "a_new.csv").unlink()
+    with pytest.raises(AssistantError, match="no two tables of one program"):
+        pairs_in(tmp_path)
+
+
+def ladder(run_noise: float) -> Problem:
+    """Return a space of 40 steps, each a little worse than the one before."""
+    space = ParameterSpace((Parameter("step", tuple(range(40))),))
+    values = np.arange(40.0)
+    return Problem("ladder", "generated", space, values, run_noise=run_noise)
+
+
+def test_every_run_draws_its_noise_and_the_last_ones_repeat_the_winner() -> None:
+    def proposals(text: str, run_noise: float) -> list[int]:
+        told = play(ladder(run_noise), Method.parse(text), 1, 14, python="", to_optimum=False)
+        assert ("recommended" in told) == (run_noise > 0)
+        return [int(index) for index in told["proposals"].split()]
+
+    assert n_duplicates(proposals("random", 0.0)) == 0
+    assert n_duplicates(proposals("random", 0.3)) == 2
+    assert n_duplicates(proposals("random:confirm=5", 0.3)) == 5
+    assert n_duplicates(proposals("random:confirm=0", 0.3)) == 0
+    assert proposals("random", 0.3)[:12] == proposals("random", 0.0)[:12]
+    assert set(proposals("random", 0.3)[12:]) < set(proposals("random", 0.3)[:12])
+
+
+def test_what_is_recommended_is_judged_by_its_true_value() -> None:
+    # with noise of 100 times its range the recommended step is a matter of luck; 100th, of none
+    def regret(run_noise: float, seed: int) -> float:
+        one = ladder(run_noise)
+        told = play(one, Method.parse("random"), seed, 40, python="", to_optimum=False)
+        return search.Played(one, {seed: told}, 40).regrets()[seed]
+
+    assert [ladder(0.1).regret(index) for index in (0, 39)] == [0, 2]
+    assert np.mean([regret(1e-4, seed) for seed in range(5)]) < 0.2
+    lucky = [regret(100.0, seed) for seed in range(30)]
+    assert 0.7 < np.mean(lucky) < 1.3
+    whole = search.Played(ladder(0.1), {0: {"proposals": ""}}, 1)
+    assert whole.regrets() == {0: 1.0}
+
+
+def test_the_regrets_of_methods_are_set_side_by_side(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    options = ["--tables", str(tmp_path), "--methods", "random,random:confirm=0", "--budget", "8"]
+    given = [*options, "--seeds", "0-1", "--against", "random", "--noise", "0.2"]
+    monkeypatch.setattr(sys, "argv", ["search", *given, "--json", str(tmp_path / "r.json")])
+    search.main()
+    printed = capsys.readouterr().out
+    assert "| measured: method | true regret of the recommended | within 5 % |" in printed
+    assert "| noise by construction | 1 |" in printed
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert {name.split(", seed")[0] for name in result["steps"]} == {
+        "small, noise 0.2, random", "small, noise 0.2, random:confirm=0",
+    }  # fmt: skip
+    told = result["figures"]["measured, random: true regret of the recommended"]
+    assert f"| random | {told:.3f} |" in printed
