@@ -37,6 +37,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 
+from assistant.core.errors import RunError
 from benchmarks.fresh_spaces import SCALERS
 from benchmarks.harness import cpu_s
 from strategies import Parameter, ParameterSpace
@@ -46,12 +47,8 @@ SEED = 20_261_129
 Levels = Sequence[str | int | float]
 
 
-class RunError(Exception):
-    """A run that gives no result, for a reason of the program's own."""
-
-
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramSpace:
     """A prepared program: its run, the levels of its parameters, the errors that are failures.
 
     A run takes the values of a combination as attributes and returns what is minimised; a result
@@ -96,7 +93,7 @@ def _lines(n: int) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _zlib_lines() -> Program:
+def _zlib_lines() -> ProgramSpace:
     """Bytes of compressed log lines, and 300 for each CPU millisecond."""
     data = _lines(800)
     strategies = ("default", "filtered", "huffman", "rle", "fixed")  # 0 to 4 in zlib.h
@@ -113,10 +110,10 @@ def _zlib_lines() -> Program:
         "level": range(1, 10), "strategy": strategies, "mem_level": (1, 2, 4, 6, 8, 9),
         "wbits": (9, 10, 12, 15),
     }  # fmt: skip
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
-def _lzma_lines() -> Program:
+def _lzma_lines() -> ProgramSpace:
     """Bytes of compressed log lines, and 20 for each CPU millisecond; some filters are refused."""
     data = _lines(500)
 
@@ -133,10 +130,10 @@ def _lzma_lines() -> Program:
         "mf": ("HC3", "HC4", "BT2", "BT3", "BT4"), "mode": (1, 2), "nice_len": (2, 3, 8, 32, 128),
         "lc": (0, 2, 4), "lp": (0, 1, 2), "depth": (1, 16), "dict_size": (4, 32),
     }  # fmt: skip
-    return Program(run, levels, (lzma.LZMAError,))
+    return ProgramSpace(run, levels, (lzma.LZMAError,))
 
 
-def _sqlite_orders() -> Program:
+def _sqlite_orders() -> ProgramSpace:
     """CPU milliseconds of inserts, updates and queries; a database over its quota fails."""
     rng = np.random.default_rng(SEED)
     rows = [
@@ -180,7 +177,7 @@ def _sqlite_orders() -> Program:
         "synchronous": ("off", "full"), "cache_kb": (8, 2000), "rowid": ("yes", "no"),
         "index": ("first", "last", "none"), "batch": (20, 400),
     }  # fmt: skip
-    return Program(run, levels, (sqlite3.Error,))
+    return ProgramSpace(run, levels, (sqlite3.Error,))
 
 
 MIXED = """
@@ -240,7 +237,7 @@ def _compiled_s(source: str, flags: Sequence[str]) -> float:
     return float(printed.split()[0])
 
 
-def _gcc_flags() -> Program:
+def _gcc_flags() -> ProgramSpace:
     """CPU milliseconds, the best of five, of a small C program by the flags of its compiler."""
     switches = ("unroll-loops", "fast-math", "tree-vectorize", "inline-functions", "gcse")
 
@@ -249,10 +246,10 @@ def _gcc_flags() -> Program:
         return 1e3 * _compiled_s(MIXED, [f"-O{at.opt}", f"-march={at.march}", *flags])
 
     levels: dict[str, Levels] = {"opt": ("1", "2", "3", "s"), "march": ("x86-64", "native")}
-    return Program(run, levels | {name.replace("-", "_"): (0, 1) for name in switches})
+    return ProgramSpace(run, levels | {name.replace("-", "_"): (0, 1) for name in switches})
 
 
-def _gcc_product() -> Program:
+def _gcc_product() -> ProgramSpace:
     """CPU milliseconds, the best of four, of a blocked matrix product in C."""
 
     def run(at: SimpleNamespace) -> float:
@@ -265,7 +262,7 @@ def _gcc_product() -> Program:
         "order": ("ijk", "ikj", "jik", "jki", "kij", "kji"), "block_outer": (4, 24, 144),
         "block_middle": (4, 24, 144), "block_inner": (4, 24, 144), "pad": (0, 16),
     }  # fmt: skip
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
 @njit
@@ -359,7 +356,7 @@ def _quicksort(a: Any, pivot: int, cutoff: int, three: int, way: int, first: int
     return True
 
 
-def _quicksort_parts() -> Program:
+def _quicksort_parts() -> ProgramSpace:
     """CPU milliseconds to sort 20,000 numbers, half in order; too small a stack fails."""
     rng = np.random.default_rng(SEED)
     data = np.concatenate([np.arange(10_000), rng.integers(0, 3_000, 10_000)])
@@ -385,14 +382,14 @@ def _quicksort_parts() -> Program:
         "small": ways, "first": firsts,
     }  # fmt: skip
     _quicksort(data[:9].copy(), 0, 1, 0, 0, 0)  # compiled before it is measured
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
 def _loss(model: Any, data: Any, target: Any, scoring: str = "neg_log_loss") -> float:
     return -float(cross_val_score(model, data, target, cv=3, scoring=scoring).mean())
 
 
-def _perceptron_digits() -> Program:
+def _perceptron_digits() -> ProgramSpace:
     """Log loss of perceptrons on handwritten digits, and 0.05 for each CPU second of training."""
     images, digits = datasets.load_digits(return_X_y=True)
     fit, check = slice(400), slice(400, 900)
@@ -412,10 +409,10 @@ def _perceptron_digits() -> Program:
         "rate": (0.001, 0.003, 0.01, 0.03, 0.1), "penalty": (0.0001, 1.0),
         "epochs": (4, 12),
     }  # fmt: skip
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
-def _boosting_diabetes() -> Program:
+def _boosting_diabetes() -> ProgramSpace:
     """Mean square error of boosted trees on diabetes, over 1,000; by cross-validation."""
     data, target = datasets.load_diabetes(return_X_y=True)
 
@@ -430,10 +427,10 @@ def _boosting_diabetes() -> Program:
         "trees": (10, 30, 60), "rate": (0.03, 0.1, 0.3, 0.8), "depth": (1, 2, 4),
         "share": (0.3, 0.6, 1.0), "leaf": (1, 5, 20),
     }  # fmt: skip
-    return Program(run, levels, (ValueError,))
+    return ProgramSpace(run, levels, (ValueError,))
 
 
-def _logistic_cancer() -> Program:
+def _logistic_cancer() -> ProgramSpace:
     """Log loss of logistic regression; refused penalties and not converged ones fail."""
     data, target = datasets.load_breast_cancer(return_X_y=True)
 
@@ -449,10 +446,10 @@ def _logistic_cancer() -> Program:
         "l1": (0, 0.5, 1), "c": (0.01, 0.1, 0.5, 2, 10), "tol": (0.0001, 0.01),
         "weight": ("even", "balanced"), "scaler": ("standard", "minmax", "normalised"),
     }  # fmt: skip
-    return Program(run, levels, (ValueError, ConvergenceWarning))
+    return ProgramSpace(run, levels, (ValueError, ConvergenceWarning))
 
 
-def _kernel_diabetes() -> Program:
+def _kernel_diabetes() -> ProgramSpace:
     """Mean square error of kernel ridge regression on diabetes, over 1,000."""
     data, target = datasets.load_diabetes(return_X_y=True)
 
@@ -468,10 +465,10 @@ def _kernel_diabetes() -> Program:
         "alpha": (0.001, 0.01, 0.1, 1, 10), "gamma": (0.003, 0.02, 0.1, 1),
         "shift": (0, 1), "scaler": ("standard", "minmax", "normalised"),
     }  # fmt: skip
-    return Program(run, levels, (ValueError,))
+    return ProgramSpace(run, levels, (ValueError,))
 
 
-def _tree_wine() -> Program:
+def _tree_wine() -> ProgramSpace:
     """Log loss of decision trees on wine, by cross-validation."""
     data, target = datasets.load_wine(return_X_y=True)
 
@@ -486,10 +483,10 @@ def _tree_wine() -> Program:
         "criterion": ("gini", "entropy"), "splitter": ("best", "random"), "depth": (2, 3, 4, 8),
         "leaf": (1, 3, 6, 10, 16), "features": (0.2, 0.5, 1.0), "pruning": (0.0, 0.01, 0.03, 0.1),
     }  # fmt: skip
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
-def _dbscan_digits() -> Program:
+def _dbscan_digits() -> ProgramSpace:
     """1 - V-measure of DBSCAN's clusters of digits; without two clusters it fails."""
     images, digits = (part[:500] for part in datasets.load_digits(return_X_y=True))
 
@@ -508,10 +505,10 @@ def _dbscan_digits() -> Program:
         "radius": (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85), "least": (2, 5, 10),
         "metric": ("euclidean", "manhattan", "chebyshev"),
     }  # fmt: skip
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
-def _text_classes() -> Program:
+def _text_classes() -> ProgramSpace:
     """Log loss of naive Bayes on texts of six Markov chains; n-grams from 3 to 2 are refused."""
     rng, letters = np.random.default_rng(SEED), np.array(list("abcdefghij "))
     base, texts = rng.gamma(0.5, size=(11, 11)), []
@@ -537,10 +534,10 @@ def _text_classes() -> Program:
         "least": (1, 3), "sublinear": (0, 1), "norm": ("l1", "l2", "none"),
         "alpha": (0.01, 0.1, 1),
     }  # fmt: skip
-    return Program(run, levels, (ValueError,))
+    return ProgramSpace(run, levels, (ValueError,))
 
 
-def _ode_oscillator() -> Program:
+def _ode_oscillator() -> ProgramSpace:
     """log10 of the error of van der Pol's oscillator, and of evaluations, twice; 2,500 at most."""
 
     def slope(t: float, y: Any) -> list[float]:
@@ -572,10 +569,10 @@ def _ode_oscillator() -> Program:
         "rtol": (0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6), "atol": (0.1, 0.01, 1e-3, 1e-5, 1e-7),
         "first_step": (1e-4, 0.01, 0.5), "max_step": (0.5, 6.0),
     }  # fmt: skip
-    return Program(run, levels, (RunError, ValueError))
+    return ProgramSpace(run, levels, (RunError, ValueError))
 
 
-def _minimise_valley() -> Program:
+def _minimise_valley() -> ProgramSpace:
     """Evaluations of an optimiser to a value below 1e-4 in a curved valley; 800 at most."""
     rotated = np.linalg.qr(np.random.default_rng(SEED).normal(size=(4, 4)))[0]
     frames = {"plain": np.eye(4), "rotated": rotated, "stretched": np.diag([1, 10, 0.1, 3])}
@@ -612,10 +609,10 @@ def _minimise_valley() -> Program:
         "start": (-1.5, 0.2, 3.0), "step": (1e-8, 1e-4, 0.1, 1.0), "tol": (0.01, 1e-5, 1e-9),
         "frame": tuple(frames),
     }  # fmt: skip
-    return Program(run, levels, (RunError, ValueError, TypeError))
+    return ProgramSpace(run, levels, (RunError, ValueError, TypeError))
 
 
-def _evolution_waves() -> Program:
+def _evolution_waves() -> ProgramSpace:
     """Least value of Rastrigin's function that differential evolution finds, mean of two seeds."""
     bounds = optimize.Bounds([-5.0] * 5, [5.0] * 5)
 
@@ -640,10 +637,10 @@ def _evolution_waves() -> Program:
         "size": (4, 8, 16), "mutation": (0.2, 0.4, 0.6, 0.9), "crossover": (0.1, 0.4, 0.7, 0.95),
         "init": ("latinhypercube", "random"),
     }  # fmt: skip
-    return Program(run, levels)
+    return ProgramSpace(run, levels)
 
 
-def _denoise_chirp() -> Program:
+def _denoise_chirp() -> ProgramSpace:
     """Root mean square error of a denoised chirp; windows that cannot be inverted fail."""
     t = np.linspace(0, 1, 3_000)
     clean = np.sin(300 * t + 900 * t**3) * np.exp(-2 * (t - 0.4) ** 2)
@@ -667,10 +664,10 @@ def _denoise_chirp() -> Program:
         "length": (32, 64, 128, 256, 512), "overlap": (0, 0.25, 0.5, 0.75),
         "threshold": (0.5, 1, 1.5, 2, 3, 4), "rule": ("hard", "soft", "squared"),
     }  # fmt: skip
-    return Program(run, levels, (UserWarning, ValueError))
+    return ProgramSpace(run, levels, (UserWarning, ValueError))
 
 
-def _sparse_flow() -> Program:
+def _sparse_flow() -> ProgramSpace:
     """CPU milliseconds to solve a flow problem of 900 unknowns; not converged fails."""
     n, wind = 30, 0.7
     line = sparse.diags_array([-1 - wind, 2.02, -1 + wind], offsets=[-1, 0, 1], shape=(n, n))
@@ -698,10 +695,10 @@ def _sparse_flow() -> Program:
         "drop": (0.3, 0.1, 0.01, 0.001, 1e-5), "fill": (1.5, 3, 6, 20), "pivot": (0.0, 1.0),
         "order": ("NATURAL", "MMD_ATA", "MMD_AT_PLUS_A", "COLAMD"),
     }  # fmt: skip
-    return Program(run, levels, (RunError, RuntimeError))
+    return ProgramSpace(run, levels, (RunError, RuntimeError))
 
 
-PROGRAMS: Mapping[str, Callable[[], Program]] = {one.__name__.strip("_"): one for one in (
+PROGRAMS: Mapping[str, Callable[[], ProgramSpace]] = {one.__name__.strip("_"): one for one in (
     _zlib_lines, _lzma_lines, _sqlite_orders, _gcc_flags, _gcc_product, _quicksort_parts,
     _perceptron_digits, _boosting_diabetes, _logistic_cancer, _kernel_diabetes, _tree_wine,
     _dbscan_digits, _text_classes, _ode_oscillator, _minimise_valley, _evolution_waves,

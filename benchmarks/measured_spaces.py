@@ -24,7 +24,7 @@ import numpy as np
 from assistant import AssistantError
 from benchmarks.fresh_spaces import write
 from benchmarks.harness import Record, guarded, parser, table
-from benchmarks.measured_programs import PROGRAMS, SEED, Program
+from benchmarks.measured_programs import PROGRAMS, SEED, ProgramSpace
 from benchmarks.spaces import Problem
 
 EASY_SHARE = 0.05
@@ -33,7 +33,7 @@ WRITTEN_EVERY = 200  # Runs between two lines of progress
 
 
 def measured(
-    name: str, program: Program, folder: Path, deadline_s: float, most: int | None = None
+    name: str, program: ProgramSpace, folder: Path, deadline_s: float, most: int | None = None
 ) -> tuple[Problem, int]:
     """Run every combination that NAME.part does not have yet.
 

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from assistant import AssistantError
-from benchmarks.measured_programs import PROGRAMS, Program, RunError
+from assistant.core.errors import RunError
+from benchmarks.measured_programs import PROGRAMS, ProgramSpace
 from benchmarks.measured_spaces import chosen_programs, finished, measured
 from benchmarks.spaces import from_table
 
@@ -28,8 +29,8 @@ class Counter:
         return at.size**2 + 0.1 * (at.kind == "b") if at.size != 5 else math.inf
 
 
-def program(run: Counter, kinds: tuple[str, ...] = ("a", "b")) -> Program:
-    return Program(run, {"size": range(1, 7), "kind": kinds})
+def program(run: Counter, kinds: tuple[str, ...] = ("a", "b")) -> ProgramSpace:
+    return ProgramSpace(run, {"size": range(1, 7), "kind": kinds})
 
 
 def test_a_call_goes_on_where_another_ended(tmp_path: Path) -> None:
@@ -61,12 +62,12 @@ def test_runs_of_other_levels_are_not_taken(tmp_path: Path) -> None:
 
 def test_an_error_that_is_no_failure_of_the_program_ends_the_call(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
-        measured("broken", Program(lambda at: 1 / at.x, {"x": (0, 1)}), tmp_path, LATER)
+        measured("broken", ProgramSpace(lambda at: 1 / at.x, {"x": (0, 1)}), tmp_path, LATER)
 
 
 def test_a_table_with_nothing_to_search_for_is_set_apart(tmp_path: Path) -> None:
-    hard = Program(lambda at: float(at.x), {"x": range(100), "y": (1, 2)})
-    easy = Program(lambda at: float(at.x > 10), {"x": range(100), "y": (1, 2)})
+    hard = ProgramSpace(lambda at: float(at.x), {"x": range(100), "y": (1, 2)})
+    easy = ProgramSpace(lambda at: float(at.x > 10), {"x": range(100), "y": (1, 2)})
     for name, one in {"hard": hard, "easy": easy}.items():
         finished(measured(name, one, tmp_path, LATER)[0], tmp_path)
     tables = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.csv")}
