@@ -25,7 +25,7 @@ def sentence(command: Program) -> str:
 
 
 UNREAD = {
-    "E72 two metrics on a line": ("print('1.5 2.5')", None, "not JSON"),
+    "E72 two metrics on a line": ("print('1.5 2.5')", None, "neither a number nor JSON"),
     "E72 a comma, bare": ("print('{\"cost\": 1,5}')", None, "not JSON"),
     "E72 a comma, matched": ("print('cost: 1,5')", r"cost: (?P<cost>\S+)", "is '1,5' in stdout"),
     "E72 thousands": ("print('cost: 1.000,5')", r"cost: (?P<cost>\S+)", "is '1.000,5' in stdout"),

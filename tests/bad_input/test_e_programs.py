@@ -60,7 +60,7 @@ ENDS = {
     "E71 a flood without an end of line": (
         "import sys\nfor _ in range(1000): sys.stdout.write('y' * 65536)", "longer than"),
     "E72 nothing": ("pass", "printed nothing"),
-    "E72 words": ("print('all well')", "not JSON"),
+    "E72 words": ("print('all well')", "neither a number nor JSON"),
     "E72 the metric twice": ("print('{\"cost\": 1, \"cost\": 2}')", "occurs twice"),
     "E72 another metric": ("print('{\"cots\": 1}')", "no measure 'cost'"),
     "E72 a comma": ("print('{\"cost\": \"1,5\"}')", "the text '1,5'"),
