@@ -154,7 +154,7 @@ def states() -> list[RunState]:
 
 
 def _marks(name: str, number: signal.Signals) -> list[pytest.MarkDecorator]:
-    again = ("process_pool", "dask=tcp", "dask=slurm")  # others show most of what they show
+    again = ("process_pool", "dask=tcp", "dask=slurm", "slurm")  # others show most of what they do
     is_long = name in again or number != SIGNALS[name][0]
     marks = [pytest.mark.slurm] if "slurm" in name else []
     return [*marks, pytest.mark.soak] if is_long else marks
