@@ -292,7 +292,7 @@ class _Density:
             for i, axis in enumerate(axes)
         ]
         sizes = [distances.size for distances, _ in parts]
-        first = np.cumsum([0, *sizes[:-1]])
+        first = np.cumsum([0, *sizes])[:-1]
         # distances along all axes one after another, and their places by axis and pair
         self._distances = np.concatenate([np.zeros(0), *(distances for distances, _ in parts)])
         self._places = np.array(

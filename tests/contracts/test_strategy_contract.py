@@ -330,6 +330,12 @@ def test_a_space_of_10_to_the_12_is_searched_without_being_built(
     assert not is_exhausted(Knowledge(space, tuple(observed)))
 
 
+def test_a_space_in_which_nothing_varies_is_exhausted(entry: StrategyEntry) -> None:
+    space = ParameterSpace((Parameter("alpha", (0,)),))
+    history = (Observation(space.configuration(0), 0.0),) * 2
+    assert not entry.build().suggest(1, Knowledge(space, history), np.random.default_rng(1))
+
+
 @pytest.mark.soak
 @given(st.data())
 def test_any_space_and_history_is_answered_in_full(data: st.DataObject) -> None:
