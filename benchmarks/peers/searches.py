@@ -88,9 +88,14 @@ class PeerProcess:
         return told
 
 
-@cache
 def peer(name: str, python: str = sys.executable) -> PeerProcess:
     """Return this process's child for a peer, started on first use."""
+    return _peer_of(os.getpid(), name, python)
+
+
+@cache
+def _peer_of(process: int, name: str, python: str) -> PeerProcess:  # noqa: ARG001
+    """Return the child of a process; one that a fork has inherited is its parent's."""
     return PeerProcess(name, python)
 
 

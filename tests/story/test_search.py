@@ -385,6 +385,14 @@ def test_the_child_speaks_for_a_package_until_it_ends() -> None:
         child.ask({"ask": True})
 
 
+def test_a_forked_process_has_a_peer_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searches, "PeerProcess", lambda _name, _python: object())
+    here = searches.peer("tpe", "a stand-in")
+    assert searches.peer("tpe", "a stand-in") is here
+    monkeypatch.setattr(searches.os, "getpid", lambda: 0)
+    assert searches.peer("tpe", "a stand-in") is not here
+
+
 def test_a_peer_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "optuna.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
