@@ -43,7 +43,8 @@ _STYLE = """<style>
   [data-testid=stMetricValue] { font-size: 1.15rem; }
   [data-testid=stMetricDelta] { font-size: 0.75rem; }
   [data-testid=stMetricValue] *, [data-testid=stMetricDelta], [data-testid=stMetricDelta] * {
-    white-space: normal; overflow: visible; text-overflow: clip; max-width: 100%; height: auto; }
+    white-space: normal !important; overflow: visible; text-overflow: clip; max-width: 100%;
+    height: auto; }
 }
 @media (max-width: 640px) {
   [data-testid=stMainBlockContainer] [data-testid=stVerticalBlock] { gap: 0.7rem; }
