@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -193,6 +194,7 @@ _MOST_NAMES = 10_000
 _NOT_CLEAN = re.compile(r"[^A-Za-z0-9_-]+")
 _STDERR_BYTES = 20_000
 _REFUSED = "copperline: "
+_IGNORED = "Exception ignored in"  # Python goes on after such a traceback
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +303,7 @@ class StudyRepository:
             with suppress(ProcessLookupError):
                 try:
                     os.kill(current_holder.pid, number)
+                    (folder / STDERR).unlink(missing_ok=True)  # whatever it says now: it is stopped
                 except PermissionError as error:
                     raise AssistantError(
                         f"process {current_holder.pid}, which plays the study, belongs to another "
@@ -410,7 +413,10 @@ def _last_word(folder: Path) -> tuple[StudyState, str]:
     if refused is not None:
         text = refused.removeprefix(_REFUSED)
         return "refused", f"{text[:1].upper()}{text[1:]}"
-    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+    if any(
+        line.startswith("Traceback (most recent call last)") and not above.startswith(_IGNORED)
+        for above, line in pairwise(["", *lines])
+    ):
         return "broken", f"Something in Copperline went wrong; last line: {lines[-1].strip()}"
     return "stopped", ""
 

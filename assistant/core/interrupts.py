@@ -1,7 +1,9 @@
 """Signals that ask this process to end: Ctrl-C (SIGINT), SIGTERM and SIGHUP, treated alike.
 
 The first one raises `Interrupted` in the main thread. While that exception cleans up (cancels
-jobs and workers, returns runs to the queue), further signals only say that this goes on.
+jobs and workers, returns runs to the queue), further signals only say that this goes on. Python
+ignores exceptions in finalizers and callbacks of weak references; an `Interrupted` that is raised
+there is raised again soon after.
 """
 
 import os
@@ -16,6 +18,7 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _PR_SET_PDEATHSIG = 1
+_AGAIN_S = 0.05  # after which a signal that Python ignored is raised again
 
 _GOES_ON = (
     "Jobs and workers are being ended, which takes some seconds. After kill -9 they end by "
@@ -28,6 +31,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+        self.number = number
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
@@ -44,6 +48,7 @@ def raise_on_stop_signals() -> None:
     for number in STOP_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.unraisablehook = _raise_again
 
 
 def end_on_stop_signals() -> None:
@@ -51,6 +56,8 @@ def end_on_stop_signals() -> None:
     for number in STOP_SIGNALS:
         if signal.getsignal(number) == _interrupt:
             signal.signal(number, signal.SIG_DFL)
+    if sys.unraisablehook is _raise_again:
+        sys.unraisablehook = sys.__unraisablehook__
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
@@ -61,6 +68,16 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
             return
         error = error.__context__
     raise Interrupted(number)
+
+
+def _raise_again(ignored: "sys.UnraisableHookArgs", /) -> None:
+    error = ignored.exc_value
+    if not isinstance(error, Interrupted):
+        sys.__unraisablehook__(ignored)
+        return
+    again = threading.Timer(_AGAIN_S, signal.raise_signal, [error.number])
+    again.daemon = True
+    again.start()
 
 
 def _say_that_it_goes_on() -> None:

@@ -238,6 +238,11 @@ def test_a_study_that_cannot_be_started_is_not_kept(
         ("a warning\n", "stopped", ""),
         ("copperline: cannot read 'x'\nlate warning\n", "refused", "Cannot read 'x'"),
         ("Traceback (most recent call last):\n  x\nKeyError: 'y'\n", "broken", "KeyError: 'y'"),
+        (
+            "Exception ignored in: <x>\nTraceback (most recent call last):\nKeyError\n",
+            "stopped",
+            "",
+        ),
     ],
 )
 def test_the_last_word_of_a_process_tells_why(

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -19,10 +21,11 @@ GOES_ON = "Jobs and workers are being ended"
 
 @pytest.fixture(autouse=True)
 def _as_a_command() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    before, hook = {number: signal.getsignal(number) for number in STOP_SIGNALS}, sys.unraisablehook
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started the tests
     raise_on_stop_signals()
     yield
+    sys.unraisablehook = hook
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -54,6 +57,28 @@ def test_a_second_signal_lets_the_first_one_clean_up(capfd: pytest.CaptureFixtur
         work()
     assert cleaned == ["all"]
     assert capfd.readouterr().err.count(GOES_ON) == 2
+
+
+class Referent:
+    """Something with weak references to it."""
+
+
+def test_an_interruption_that_python_ignores_comes_again(capfd: pytest.CaptureFixture[str]) -> None:
+    referent = Referent()
+    reference = weakref.ref(referent, lambda _: signal.raise_signal(signal.SIGTERM))
+    del referent  # the callback of `reference` raises, and Python goes on
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        signal.sigtimedwait([], 30)
+    assert reference() is None
+    assert capfd.readouterr().err == ""
+
+
+def test_other_errors_that_python_ignores_are_told(capfd: pytest.CaptureFixture[str]) -> None:
+    referent = Referent()
+    reference = weakref.ref(referent, lambda _: int("seven"))
+    del referent
+    assert reference() is None
+    assert "seven" in capfd.readouterr().err
 
 
 def test_an_interruption_that_got_lost_can_be_repeated() -> None:
