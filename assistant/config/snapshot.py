@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from assistant.applications.extensions.ai_platform import STATISTICS_DIGEST
 from assistant.applications.extensions.placement import TRAINED
@@ -334,6 +334,38 @@ def report_content(
     trained = trainings(experiment, application)
     data = collect(experiment, events, state=state, groups=groups, trained=trained)
     return ReportContent(data, experiment, events, stored_sweep_file(experiment.opened))
+
+
+ClusterSystem = Literal["slurm", "kubernetes"]
+
+
+def cluster_settings(
+    experiment: Experiment,
+    system: ClusterSystem,
+    run_id: int | None = None,
+    *,
+    application: Callable[[], Application] | None = None,
+) -> str:
+    """Return what to change on a real cluster for a configuration, in every shell.
+
+    Args:
+        experiment: the experiment, with at least two completed runs.
+        system: ``slurm`` for lines of ``slurm.conf``, ``kubernetes`` for objects as YAML.
+        run_id: run whose configuration is written; None for the best one.
+        application: returns the application of its runs; None rebuilds it from the settings.
+
+    Raises:
+        AssistantError, SimError: the application cannot be rebuilt, such as without its log; or it
+            has no settings of this system; or nothing is to change.
+    """
+    built = rebuild(experiment.opened) if application is None else application()
+    if system == "kubernetes":
+        from assistant.simtools.kubernetes import kubernetes_objects
+
+        return kubernetes_objects(built, experiment, run_id)
+    from assistant.simtools.slurm_conf import slurm_conf
+
+    return slurm_conf(built, experiment, run_id)
 
 
 def trainings(

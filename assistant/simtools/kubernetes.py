@@ -70,7 +70,7 @@ def kubernetes_objects(
     if not isinstance(application, Scheduling):
         raise SettingsError(
             f"experiment '{experiment.opened.experiment_id}' tunes '{application.name}', which "
-            "Kubernetes does not configure; --kubernetes needs a sweep of the application "
+            "Kubernetes does not configure; its objects need a sweep of the application "
             "scheduling or placement"
         )
     changed = ChangedSettings.of("Kueue", "object of Kueue", experiment, run_id)

@@ -64,7 +64,7 @@ def slurm_conf(application: Application, experiment: Experiment, run_id: int | N
     if not isinstance(application, Scheduling):
         raise SettingsError(
             f"experiment '{name}' tunes '{application.name}', which slurm.conf does not configure; "
-            "--slurm-conf needs a sweep of the application scheduling"
+            "its lines need a sweep of the application scheduling"
         )
     changed = ChangedSettings.of("Slurm", "line of slurm.conf", experiment, run_id)
     changed.check(partial(_not_in_slurm, application))

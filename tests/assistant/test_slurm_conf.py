@@ -12,6 +12,7 @@ from assistant import Sla, open_session
 from assistant.applications.scheduling import CurrentPolicies, Scheduling
 from assistant.core.errors import SettingsError
 from assistant.core.experiment import Experiment
+from assistant.core.ports import Store
 from assistant.executors.serial import SerialExecutor
 from assistant.simtools.slurm_conf import slurm_conf
 from assistant.store.event_store import MemoryStore
@@ -27,10 +28,12 @@ def scheduling(levels: Mapping[str, tuple[Level, ...]], **more: Any) -> Scheduli
     return Scheduling(workload, procs=48, levels=levels, split=False, **more)
 
 
-def swept(application: Scheduling, *values: Mapping[str, Level]) -> Experiment:
+def swept(
+    application: Scheduling, *values: Mapping[str, Level], store: Store | None = None
+) -> Experiment:
     """Return an experiment with runs of the current configuration and of others."""
     session = open_session(
-        application, store=MemoryStore(), sla=Sla(len(values) + 1), clock=TickingClock()
+        application, store=store or MemoryStore(), sla=Sla(len(values) + 1), clock=TickingClock()
     )
     session.submit_baseline()
     for other in values:

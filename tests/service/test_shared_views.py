@@ -13,12 +13,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from assistant.applications.scheduling import CurrentPolicies
+from assistant.config import snapshot
 from assistant.core.experiment import Experiment
 from assistant.service.api_tokens import Role
 from assistant.service.shared_views import SharedAnswers
 from assistant.session.opening import open_session
+from assistant.simtools.slurm_conf import slurm_conf
 from assistant.store.event_store import MemoryStore
 from tests.assistant.examples import Bowl
+from tests.assistant.test_slurm_conf import scheduling, swept
 from tests.service.real import AT, NAME, Real, leased, refused, result, serving, with_runs
 
 
@@ -27,6 +31,23 @@ def real(tmp_path: Path) -> Iterator[Real]:
     with serving(tmp_path) as found:
         with_runs(found)
         yield found
+
+
+def test_what_to_change_on_a_cluster_is_told_for_the_best_run_and_for_any(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = scheduling(
+        {"backfill": ("none", "easy")}, current_policies=CurrentPolicies("fcfs", "none")
+    )
+    tried = swept(cluster, {"backfill": "easy"}, store=real.service.store)
+    monkeypatch.setattr(snapshot, "rebuild", lambda _opened: cluster)
+    at, viewer = f"{AT[: -len(NAME)]}{tried.opened.experiment_id}/cluster-settings", real.client()
+    best = viewer.get(f"{at}/slurm")
+    assert (best.status_code, best.text) == (200, slurm_conf(cluster, tried))
+    assert viewer.get(f"{at}/slurm", params={"run": 2}).text == slurm_conf(cluster, tried, 2)
+    refused(viewer.get(f"{at}/kubernetes"), 422, "Kueue")
+    refused(viewer.get(f"{at}/slurm", params={"run": 9}), 409, "no run 9")
+    refused(viewer.get(f"{at}/yarn"), 422)
 
 
 def test_who_knows_the_answer_receives_304_until_something_changes(real: Real) -> None:

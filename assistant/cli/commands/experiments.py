@@ -43,7 +43,7 @@ from assistant.cli.experiment_view import (
     summary,
     warning_object,
 )
-from assistant.config.snapshot import rebuild, report_content
+from assistant.config.snapshot import cluster_settings, report_content
 from assistant.core.codec import encode_event, event_tag
 from assistant.core.commands import StopRun
 from assistant.core.errors import (
@@ -262,10 +262,10 @@ def report(
         return _compare(experiment, out, store, as_json)
     session = stored_session(experiment[0] if experiment else "latest", store)
     if slurm_conf:
-        text = _slurm_conf(session.experiment, run)
+        text = cluster_settings(session.experiment, "slurm", run)
         return _print_text("conf", "Lines of slurm.conf", text, session.experiment, out, as_json)
     if kubernetes:
-        text = _kubernetes(session.experiment, run)
+        text = cluster_settings(session.experiment, "kubernetes", run)
         return _print_text("objects", "Objects", text, session.experiment, out, as_json)
     if as_summary:
         state = stored_state(session, store)
@@ -368,20 +368,6 @@ def _append(name: str, events: Sequence[Event], store: Path | None) -> None:
             f"the store '{path}' has an experiment '{name}' already; import it into another one "
             "(--store), or remove that one first (copperline delete --purge)"
         ) from error
-
-
-def _slurm_conf(experiment: Experiment, run: int | None) -> str:
-    """Return the changed lines of slurm.conf."""
-    from assistant.simtools.slurm_conf import slurm_conf
-
-    return slurm_conf(rebuild(experiment.opened), experiment, run)
-
-
-def _kubernetes(experiment: Experiment, run: int | None) -> str:
-    """Return the changed objects of Kubernetes."""
-    from assistant.simtools.kubernetes import kubernetes_objects
-
-    return kubernetes_objects(rebuild(experiment.opened), experiment, run)
 
 
 def _print_text(

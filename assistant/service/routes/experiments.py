@@ -16,12 +16,13 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from assistant.analysis.experiment_state import experiment_state
 from assistant.analysis.what_if import WhatIf
-from assistant.config.snapshot import report_content
+from assistant.config.snapshot import ClusterSystem, report_content
+from assistant.config.snapshot import cluster_settings as settings_text
 from assistant.core.codec import decode_event
 from assistant.core.commands import Command
 from assistant.core.errors import AssistantError, CodecError
@@ -299,6 +300,27 @@ async def report(
     file = await context.answers.get(f"report {form}", view.experiment, write, FRESH_S)
     headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
     return Response(file.body, media_type=file.media_type, headers=headers)
+
+
+@query_router.get(
+    "/experiments/{experiment}/cluster-settings/{system}",
+    response_class=PlainTextResponse,
+    responses=responses(409),
+)
+async def cluster_settings(
+    experiment: ExperimentId,
+    system: ClusterSystem,
+    context: ContextOf,
+    run: Annotated[int | None, Query(ge=1)] = None,
+) -> PlainTextResponse:
+    """Return what to change on a cluster for a configuration: lines of ``slurm.conf`` or YAML.
+
+    ``run`` is the number of a run; without it the best one is meant. The text is written once for
+    all who ask for it, while nothing changes.
+    """
+    view = (await context.viewed(lambda: context.service.look(experiment))).experiment
+    write = partial(settings_text, view, system, run)
+    return PlainTextResponse(await context.answers.get(f"{system} {run}", view, write))
 
 
 @query_router.post(

@@ -1,12 +1,18 @@
 """The *Report* page: results, changes, evidence, and files to download."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from assistant.config.snapshot import group_waits, report_content, trainings
+from assistant.config.snapshot import (
+    ClusterSystem,
+    cluster_settings,
+    group_waits,
+    report_content,
+    trainings,
+)
 from assistant.core.errors import AssistantError
 from assistant.core.experiment import Experiment
 from assistant.core.ports import Application
@@ -19,8 +25,6 @@ from assistant.presentation.report.data import (
 )
 from assistant.presentation.report.forms import FORMS, downloaded
 from assistant.presentation.text.number_format import cell
-from assistant.simtools.kubernetes import kubernetes_objects
-from assistant.simtools.slurm_conf import slurm_conf
 from assistant.ui import labels
 from assistant.ui.intents import Intent, sentence
 from assistant.ui.labels import escape_markdown
@@ -96,31 +100,28 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     return None
 
 
-_SETTINGS: Mapping[str, Mapping[str, tuple[Callable[[Application, Experiment], str], str]]] = {
-    "scheduling": {
-        "slurm.conf": (slurm_conf, "conf"),
-        "Kubernetes": (kubernetes_objects, "yaml"),
-    },
-    "placement": {"Kubernetes": (kubernetes_objects, "yaml")},
+_SETTINGS: Mapping[str, Mapping[str, tuple[ClusterSystem, str]]] = {
+    "scheduling": {"slurm.conf": ("slurm", "conf"), "Kubernetes": ("kubernetes", "yaml")},
+    "placement": {"Kubernetes": ("kubernetes", "yaml")},
 }
-"""What writes a configuration for a real cluster, by application; the ending of its file."""
+"""Real clusters for which a configuration is written, by application; the ending of its file."""
 
 
 def _cluster_settings(experiment: Experiment) -> None:
     """Show on demand what to change on a real cluster for the best configuration."""
-    writers = _SETTINGS.get(experiment.opened.application, {})
-    if not writers or experiment.best is None:
+    systems = _SETTINGS.get(experiment.opened.application, {})
+    if not systems or experiment.best is None:
         return
     chosen = st.segmented_control(
-        "What to change on the cluster", list(writers), key="report-cluster",
+        "What to change on the cluster", list(systems), key="report-cluster",
         help="The best configuration as lines of slurm.conf or objects of Kubernetes, with the "
         "expected effect and what is not simulated.",
     )  # fmt: skip
     if chosen is None:
         return
-    write, ending = writers[chosen]
+    system, ending = systems[chosen]
     try:
-        text = write(_application(experiment), experiment)
+        text = cluster_settings(experiment, system, application=lambda: _application(experiment))
     except AssistantError as error:
         st.info(escape_markdown(sentence(error)))
         return
