@@ -46,10 +46,10 @@ def shelf(tmp_path: Path) -> Iterator[StudyRepository]:
         found.stop(one.name)
     found._reap()
     for child in found._children:
-        child.wait(30)
+        child.wait(120)
 
 
-def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -35,7 +35,7 @@ from tests.assistant.examples import Bowl, Climb, TickingClock
 
 LONG: Mapping[str, Level] = {"x": 3, "y": 0, "mode": "plain"}
 SHORT: Mapping[str, Level] = {"x": 2, "y": 0, "mode": "plain"}
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 def started(

@@ -32,7 +32,7 @@ def python(code: str, *arguments: object) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", code, *map(str, arguments))
 
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 KEEP = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 BLOCK = "import sys; open(sys.argv[1]).read()"  # until the test opens the pipe
 

@@ -25,7 +25,7 @@ from strategies import Level, Parameter, ParameterSpace, SpaceError
 
 SPACE = ParameterSpace((Parameter("x", (1, 2)),))
 COST = Objective(SingleMeasure("cost"))
-PATIENCE_S = 15.0
+PATIENCE_S = 120.0
 
 
 def python(code: str, *arguments: str, **more: object) -> Program:

@@ -49,7 +49,7 @@ def opened(store: Path, said: dict[str, Any]) -> RemoteSession:
     return RemoteSession(api_client_of(store, endpoint), session.id)
 
 
-def until(session: RemoteSession, holds: Callable[[], bool], seconds: float = 60) -> None:
+def until(session: RemoteSession, holds: Callable[[], bool], seconds: float = 240) -> None:
     by_s = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < by_s, session.events()[-5:]
@@ -111,7 +111,7 @@ def test_a_worker_until_idle_stays_between_two_batches(tmp_path: Path, table: Pa
         assert not leases.expects_runs()
         work = [sys.executable, "-m", "assistant.cli", "work", "--until-idle"]
         work += ["--store", str(store)]
-        done = subprocess.run(work, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(work, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr
         assert "7 results sent" in done.stdout
 

@@ -56,7 +56,7 @@ x = 3
 [hooks]
 on_finish = [{json.dumps(sys.executable)}, "-S", "-c", {json.dumps(KEEP)}, "finish.jsonl"]
 on_failure = [{json.dumps(sys.executable)}, "-S", "-c", {json.dumps(KEEP)}, "failure.jsonl"]
-timeout = "20s"
+timeout = "10min"
 """
 
 
@@ -139,7 +139,7 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
 
 def test_options_name_hooks_too_and_overrule_the_file(cli: Cli, sweep_file: Path) -> None:
     keep = f"{sys.executable} -S -c '{KEEP}' 'a file'".replace("'a'", '"a"')
-    code, _, err = cli("sweep", str(sweep_file), "--on-finish", keep, "--hook-timeout", "10s")
+    code, _, err = cli("sweep", str(sweep_file), "--on-finish", keep, "--hook-timeout", "10min")
     assert code == 0, err
     assert json.dumps([sys.executable, "-S", "-c", KEEP.replace("'", '"'), "a file"]) in err
     assert len(told(sweep_file.with_name("a file"))) == 1

@@ -15,7 +15,7 @@ from assistant.executors.slurm.dispatcher import PilotDispatcher
 from assistant.executors.slurm.protocol import PilotTicket, new_id
 from assistant.executors.slurm.server import WorkerServer
 
-WITHIN_S = 30.0
+WITHIN_S = 120.0
 VALUES = {"x": 1, "y": 0, "mode": "plain"}
 
 
