@@ -44,7 +44,7 @@ class House:
         """Return a ticket that counts."""
         ticket = PilotTicket(
             new_id(), secrets.token_hex(32), "127.0.0.1", self.server.port,
-            self.certificate.read_text(), "", "", gone_s=1.0,
+            self.certificate.read_text(), "", "", gone_s=600.0,
         )  # fmt: skip
         self.dispatcher.add(ticket.pilot, ticket.secret)
         return replace(ticket, **changes)
