@@ -19,6 +19,7 @@ from assistant.client.remote_session import RemoteSession
 from assistant.core.errors import ServiceError, UnknownExperimentError
 from assistant.core.events import Event, RunCompleted
 from assistant.service.api_tokens import Role
+from tests.faults.soak.looks import free_port
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,
@@ -117,9 +118,9 @@ def test_a_stream_of_nothing_is_refused_before_it_begins(real: Real) -> None:
 def test_a_session_follows_across_restarts_and_misses_nothing(tmp_path: Path) -> None:
     heard: list[Event] = []
     done = threading.Event()
-    with serving(tmp_path) as real:
+    port = free_port()
+    with serving(tmp_path, port=port) as real:
         with_runs(real)
-        port = real.port
         link = link_to(real, tries=60)
         remote = RemoteSession(link, NAME)
         first = remote.experiment.n_events
