@@ -10,7 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from assistant.applications import process_limits
 from assistant.applications.process_limits import (
+    GONE_WITHIN_S,
     MOST_PROCESSES,
     LimitMonitor,
     ProcessLimits,
@@ -20,7 +22,16 @@ from assistant.applications.process_limits import (
 )
 from assistant.core.errors import ApplicationError, ProgramError, RunStoppedError
 from assistant.core.ports import Environment
-from tests.assistant.programs import WALLED, Listener, alive, failure, linux, python, until
+from tests.assistant.programs import (
+    PATIENCE_S,
+    WALLED,
+    Listener,
+    alive,
+    failure,
+    linux,
+    python,
+    until,
+)
 
 MIB = 1 << 20
 pytestmark = linux
@@ -135,7 +146,9 @@ def test_no_core_is_dumped() -> None:
     assert resource.getrlimit(resource.RLIMIT_CORE) == hard  # our own are left alone
 
 
-def test_a_session_is_ended_to_the_last() -> None:
+@pytest.mark.parametrize("within_s", [GONE_WITHIN_S, 0.0], ids=["", "on a slow machine"])
+def test_a_session_is_ended_to_the_last(within_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_limits, "GONE_WITHIN_S", within_s)
     mark = uuid4().hex
     code = "import os, time\nfor _ in range(5):\n    if os.fork() == 0: os.setpgid(0, 0)\nprint(1, flush=True); time.sleep(300)"  # noqa: E501 - a program
     child = subprocess.Popen(
@@ -145,8 +158,8 @@ def test_a_session_is_ended_to_the_last() -> None:
     assert until(lambda: len(session_processes(child.pid)) == 32)
     assert held_bytes(session_processes(child.pid)) > 0
     kill_session(child.pid)
-    assert child.wait() == -signal.SIGKILL
-    assert not alive(mark)
+    assert child.wait(PATIENCE_S) == -signal.SIGKILL
+    assert until(lambda: not alive(mark)) if within_s == 0.0 else not alive(mark)
     assert session_processes(child.pid) == ()
 
 
