@@ -191,18 +191,28 @@ def hooked(folder: Path, table: Path, code: str) -> dict[str, Any]:
 
 
 def test_hooks_are_told_of_what_is_started_here(tmp_path: Path, table: Path) -> None:
-    store = tmp_path / "store.db"
+    store, path = tmp_path / "store.db", tmp_path / "told.jsonl"
+    path.touch()
+
+    def objects() -> list[Any]:
+        whole = path.read_text().rpartition("\n")[0]  # a hook may be writing
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def finishes() -> list[Any]:
+        return [told["finish"] for told in objects() if told["finish"]]
+
     with housed(store):
         session = opened(store, hooked(tmp_path, table, KEEP))
         session.set_auto_steering(AutoSteering(3, 3, "ignore"))
         session.start()
-        until(session, lambda: session.experiment.auto_steering is None)
+        until(session, lambda: len(finishes()) == 1)
         session.finish("enough")
-    objects = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().splitlines()]
-    finished = [(t["finish"]["reason"], t["finish"]["finished"]) for t in objects if t["finish"]]
-    assert finished == [("the budget of 7 runs is used up", False), ("enough", True)]
+    assert [(one["reason"], one["finished"]) for one in finishes()] == [
+        ("the budget of 7 runs is used up", False),
+        ("enough", True),
+    ]
     given = [warning.number for warning in session.experiment.warnings]
-    assert [t["warning"]["number"] for t in objects if t["kind"] == "warning"] == given
+    assert [t["warning"]["number"] for t in objects() if t["kind"] == "warning"] == given
 
 
 def test_no_hook_is_told_before_it_is_started(tmp_path: Path, table: Path) -> None:
