@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from assistant import Constraint, Objective, Rmse, SingleMeasure
+from assistant.applications import child_process
 from assistant.applications.child_process import _SessionGuard
 from assistant.applications.measures import JsonFile, JsonOutput, Patterns
 from assistant.applications.program import Program
@@ -234,6 +235,16 @@ time.sleep(600)
     with pytest.raises(KeyboardInterrupt):
         python(code).evaluate({"x": 1}, 0)
     assert until(lambda: not runs(int(pids.read_text())))
+
+
+def test_output_that_is_there_is_read_however_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "DRAIN_S", 0.0)
+    with subprocess.Popen(["echo", "1"], stdout=subprocess.PIPE, start_new_session=True) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        with child_process._StreamReader(child) as reader:
+            assert reader.listen(None) is None
+            reader.drain()
+        assert reader.stdout.text == "1\n"
 
 
 def test_a_flood_is_bounded_and_its_end_is_kept() -> None:
