@@ -189,6 +189,7 @@ def _taken(folder: Path) -> ProcessLock:
 StudyState = Literal["playing", "stopped", "done", "refused", "broken"]
 STUDY, STDERR, RESULTS, TABLES = "study.toml", "said.txt", "results.parquet", "tables"
 GRACE_S = 2.0  # Seconds that a process has to end before it is killed
+KILLED_S = 60.0  # Longest wait for the end of a killed process, on a busy machine or a slow disk
 _LOOK_S = 0.01
 _MOST_NAMES = 10_000
 _NOT_CLEAN = re.compile(r"[^A-Za-z0-9_-]+")
@@ -296,7 +297,7 @@ class StudyRepository:
         Raises `AssistantError` if there is no such study, or its process cannot be ended from here.
         """
         folder = self._of(name)
-        for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+        for number, grace_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILLED_S)):
             current_holder = lock_holder(folder)
             if current_holder is None:
                 return

@@ -250,12 +250,13 @@ class _StreamReader:
         return True
 
     def drain(self) -> None:
-        """Read the rest of the output for at most `DRAIN_S`, as a daemon may hold the pipes."""
+        """Read the output that is there, and for at most `DRAIN_S` what a daemon may write."""
         if self._pidfd is not None:
             self._selector.unregister(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
         deadline_s = time.monotonic() + DRAIN_S
+        self._read(0.0)  # on a busy machine the time may be over at once
         while self._selector.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
             self._read(left_s)
 

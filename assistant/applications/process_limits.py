@@ -16,7 +16,7 @@ from assistant.core.errors import ApplicationError
 from sim.api import format_size
 
 PROC = Path("/proc")
-GONE_WITHIN_S = 5.0
+GONE_WITHIN_S = 30.0
 _SETTLE_S = 0.005
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -115,17 +115,17 @@ def signal_session(session: int, number: signal.Signals) -> tuple[SessionProcess
 def kill_session(session: int, processes: Iterable[SessionProcess] = ()) -> None:
     """Kill all processes of a session, including those that start in the meantime.
 
-    They are stopped until no new ones appear, then killed until none is left; a process that the
-    kernel does not release is awaited for at most `GONE_WITHIN_S`.
+    They are stopped until no new ones appear, however long that takes, then killed until none is
+    left; a killed process that the kernel does not release is awaited for `GONE_WITHIN_S`.
 
     Args:
         session: pid of the leader; it may have ended, but must not be reaped.
         processes: earlier members, which may have lost their parents since.
     """
-    until_s = time.monotonic() + GONE_WITHIN_S
+    until_s: float | None = None
     keys = {process.key for process in processes}
     stopped: set[tuple[int, int]] = set()
-    while time.monotonic() < until_s:
+    while True:
         left = _left(session, keys)
         fresh = [process for process in left if process.key not in stopped]
         for process in fresh:
@@ -136,10 +136,12 @@ def kill_session(session: int, processes: Iterable[SessionProcess] = ()) -> None
             continue
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(session, signal.SIGKILL)
-        if not left:
-            return
         for process in left:
             _signal(process, signal.SIGKILL)
+        if until_s is None:
+            until_s = time.monotonic() + GONE_WITHIN_S
+        if not left or time.monotonic() >= until_s:
+            return
         time.sleep(_SETTLE_S)
 
 

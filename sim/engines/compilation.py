@@ -34,7 +34,9 @@ AHEAD: tuple[Allocation, ...] = tuple(kind for kind in get_args(Allocation) if k
 
 _MOST_TRIES = 3
 
-LONGEST_S = 300.0
+LONGEST_S = 300.0  # Age in seconds up to which a process on another host counts as compiling
+
+_CLOCK_S = 5.0  # Largest error in seconds of the start time of a process
 
 _LOOK_EVERY_S = 0.05
 
@@ -146,13 +148,10 @@ def wait(allocation: Allocation | None = None) -> None:
         _compile_here(allocation)
         return
     allocations = AHEAD if allocation is None else (allocation,)
-    since = time.monotonic()
-    while not all(map(is_ready, allocations)):
+    while not all(map(is_ready, allocations)):  # on a busy machine for many minutes
         _begin()
         if _look() is Readiness.FAILED:
             raise EngineError(f"the compiled engine is not available: {_failure()}.")
-        if time.monotonic() - since > LONGEST_S:
-            raise EngineError(f"compiling took more than {LONGEST_S:.0f} s; see {_log_file()}.")
         time.sleep(_LOOK_EVERY_S)
 
 
@@ -229,8 +228,7 @@ def _look() -> Readiness:
     ended = _started[-1].poll() if _started else None  # which also buries it
     if _started and ended is None:
         return Readiness.PREPARING
-    busy = _read(_busy_file())
-    if busy and time.time() - busy["since_unix_s"] < LONGEST_S and _is_running(busy):
+    if _is_alive(_busy_file()):
         return Readiness.PREPARING
     if ended is None:
         return Readiness.ABSENT
@@ -264,14 +262,28 @@ def _size_of(path: Path) -> int | None:
         return None
 
 
-def _is_running(busy: dict[str, Any]) -> bool:
-    """Return whether the process of a busy file lives; assume so for another host."""
-    if busy["host"] != platform.node():
-        return True
+def _is_alive(busy: Path) -> bool:
+    """Return whether the process of a busy file lives.
+
+    A young file counts if that is unknown: it is of another host, or was not written completely.
+    """
+    claim = _read(busy)
+    if claim.get("host") == platform.node():
+        return _is_running(claim)
+    try:
+        return time.time() - busy.stat().st_mtime < LONGEST_S
+    except OSError:
+        return False
+
+
+def _is_running(claim: dict[str, Any]) -> bool:
+    """Return whether the process of a claim on this host lives, and is no later one with its id."""
     import psutil  # only where another process compiles
 
     try:  # one that has ended but was not reaped yet compiles nothing
-        return bool(psutil.Process(busy["process"]).status() != psutil.STATUS_ZOMBIE)
+        process = psutil.Process(claim["process"])
+        is_it = process.create_time() < claim["since_unix_s"] + _CLOCK_S
+        return is_it and bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:
@@ -320,23 +332,17 @@ def main() -> None:
 
 def _compile_here(allocation: Allocation) -> None:
     """Compile in this process what is not compiled ahead, or wait while another process does."""
-    busy, since = jit.cache_folder() / f"busy-{allocation}.json", time.monotonic()
+    busy = jit.cache_folder() / f"busy-{allocation}.json"
     while not is_ready(allocation):
         if _claim(busy):
             try:
                 _prepare(allocation)
             finally:
                 busy.unlink(missing_ok=True)
-        elif time.monotonic() - since > LONGEST_S or not _is_alive(busy):
-            busy.unlink(missing_ok=True)
-        else:
+        elif _is_alive(busy):
             time.sleep(_LOOK_EVERY_S)
-
-
-def _is_alive(busy: Path) -> bool:
-    """Return whether the process of a busy file lives; assume so while the file is written."""
-    claim = _read(busy)
-    return not claim or _is_running(claim)
+        else:
+            busy.unlink(missing_ok=True)
 
 
 def _claim(busy: Path) -> bool:
@@ -347,6 +353,9 @@ def _claim(busy: Path) -> bool:
             json.dump({**claim, "since_unix_s": time.time()}, file)
     except FileExistsError:
         return False
+    except OSError:  # the disk is full
+        busy.unlink(missing_ok=True)
+        raise
     return True
 
 

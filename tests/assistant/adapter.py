@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Runs that go on: what they report is kept, and the analyst ends one early, with or without it."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,13 +29,14 @@ from assistant.core.ports import Executor, RunControl
 from assistant.executors import make_executor
 from assistant.executors.serial import SerialExecutor
 from assistant.presentation.tables.queue import age_words, reported_words, stopped_words
+from assistant.session.execution_loop import REPORT_S
 from assistant.store.event_store import MemoryStore, SqliteStore
 from strategies import Level
 from tests.assistant.examples import Bowl, Climb, TickingClock
 
 LONG: Mapping[str, Level] = {"x": 3, "y": 0, "mode": "plain"}
 SHORT: Mapping[str, Level] = {"x": 2, "y": 0, "mode": "plain"}
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 def started(
@@ -270,10 +271,10 @@ class Chatty(Climb):
 def test_reports_are_few_however_many_come() -> None:
     session = open_session(Chatty(), store=MemoryStore(), sla=Sla(9))
     session.include(LONG)
-    told = Told(session)
+    told, began_s = Told(session), time.monotonic()
 
     def acting() -> None:
-        told.until(lambda: sum(isinstance(e, RunReported) for e in session.events()) == 3)
+        told.until(lambda: sum(isinstance(e, RunReported) for e in session.events()) >= 3)
         session.cancel(1)
 
     with ThreadPoolExecutor(1) as other:
@@ -283,7 +284,7 @@ def test_reports_are_few_however_many_come() -> None:
     reports = [event for event in session.events() if isinstance(event, RunReported)]
     heights = [event.measures["height"] for event in reports]
     assert heights == sorted(heights, key=lambda height: float(str(height)))
-    assert all(b.at_s - a.at_s > 0.5 for a, b in pairwise(reports))
+    assert 3 <= len(reports) <= 1 + (time.monotonic() - began_s) / REPORT_S
 
 
 @settings(max_examples=10, deadline=None)

@@ -23,7 +23,9 @@ from assistant.hooks import notifier as notify
 from assistant.hooks.notices import HookCommands, of_test, resolve_hook_folder
 from assistant.hooks.notifier import Notifier, start_hook
 from assistant.store.event_store import MemoryStore
+from sim.api import format_duration
 from tests.assistant.examples import TODAY, Bowl, TickingClock
+from tests.assistant.programs import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are POSIX processes")
 
@@ -32,9 +34,14 @@ def python(code: str, *arguments: object) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", code, *map(str, arguments))
 
 
-PATIENCE_S = 30.0
 KEEP = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 BLOCK = "import sys; open(sys.argv[1]).read()"  # until the test opens the pipe
+
+
+@pytest.fixture(autouse=True)
+def _says_only_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a hook may take longer than a second; that is waited for in silence."""
+    monkeypatch.setattr(notify, "SILENT_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -127,6 +134,13 @@ def test_a_hook_that_vanishes_meanwhile_is_said(tmp_path: Path) -> None:
     assert "could not be started: No such file or directory" in sentence
 
 
+def is_at_end(reader: int) -> bool:
+    try:
+        return os.read(reader, 1) == b""
+    except BlockingIOError:
+        return False
+
+
 def test_after_the_timeout_nothing_of_a_hook_is_left(
     pipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,22 +150,28 @@ import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 held = os.open(sys.argv[1], os.O_WRONLY)
 child = subprocess.Popen(
-    [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"], pass_fds=[held]
+    [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"], pass_fds=[held]
 )
 os.write(held, b"both")
-time.sleep(60)
+time.sleep(600)
 """
-    said: list[str] = []
-    session, _ = bowl()
-    notifier = Notifier(HookCommands(on_finish=python(code, pipe), timeout_s=1.0), said.append)
-    notifier.follow(session)
-    session.finish("enough")
-    started_s = time.monotonic()
-    with pipe.open("rb") as both:
-        assert both.read() == b"both"  # ends only when neither of the two is left
-    assert time.monotonic() - started_s < PATIENCE_S
-    notifier.close()
-    assert said == ["the hook on_finish failed: stopped at the limit of 1 s; it printed nothing"]
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for timeout_s in (1.0, 10.0, 100.0):  # until it writes
+        said: list[str] = []
+        session, _ = bowl()
+        hooks = HookCommands(on_finish=python(code, pipe), timeout_s=timeout_s)
+        with Notifier(hooks, said.append) as notifier:
+            notifier.follow(session)
+            session.finish("enough")
+        assert until(lambda said=said: bool(said))  # type: ignore[misc]
+        ended = f"stopped at the limit of {format_duration(timeout_s)}; it printed nothing"
+        assert said == [f"the hook on_finish failed: {ended}"]
+        written = os.read(reader, 100)
+        if written:
+            break
+    assert written == b"both"
+    assert until(lambda: is_at_end(reader))  # only when neither of the two is left
+    os.close(reader)
 
 
 def test_what_a_hook_leaves_behind_may_end_within_the_timeout(pipe: Path, tmp_path: Path) -> None:
@@ -209,7 +229,7 @@ def test_ctrl_c_does_not_wait_for_a_hook(pipe: Path, monkeypatch: pytest.MonkeyP
     assert lane.is_at_work
     with pipe.open("w"):
         pass
-    lane.wait(time.monotonic() + 60)
+    lane.wait(time.monotonic() + PATIENCE_S)
     assert not lane.is_at_work
 
 

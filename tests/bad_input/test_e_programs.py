@@ -16,6 +16,7 @@ from assistant.applications.program import Program
 from assistant.core.errors import ApplicationError, RunError
 from assistant.executors.serial import SerialExecutor
 from assistant.store.event_store import MemoryStore
+from sim.api import format_duration
 from strategies import Parameter, ParameterSpace
 from tests.fuzz.watch import fault_of_sentence
 
@@ -47,7 +48,7 @@ def runs(pid: int) -> bool:
 
 
 def until_gone(pid: int) -> bool:
-    end_s = time.monotonic() + 15.0
+    end_s = time.monotonic() + 120.0
     while runs(pid) and time.monotonic() < end_s:
         time.sleep(0.01)
     return not runs(pid)
@@ -117,17 +118,22 @@ def test_e67_the_queue_goes_on_after_every_kind_of_failure(tmp_path: Path) -> No
 @linux
 def test_e69_a_hang_that_ignores_sigterm_is_killed_with_its_group(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    command = python(
+    code = (
         "import os, signal, subprocess, sys, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "child = subprocess.Popen([sys.executable, '-S', '-c', 'import signal, time; "
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'])\n"
         f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
-        "time.sleep(600)",
-        limit_s=3.0, grace_s=0.2,
-    )  # fmt: skip
-    assert "stopped at the limit of 3 s" in failure(command)
-    assert all(until_gone(int(pid)) for pid in pids.read_text().split())
+        "time.sleep(600)"
+    )
+    for limit_s in (1.0, 10.0, 100.0):  # until it comes so far
+        told = failure(python(code, limit_s=limit_s, grace_s=0.2))
+        assert f"stopped at the limit of {format_duration(limit_s)}" in told
+        if pids.exists() and pids.read_text():
+            break
+    first, second = map(int, pids.read_text().split())
+    assert until_gone(first)
+    assert until_gone(second)
 
 
 DAEMON = """
@@ -164,7 +170,7 @@ def test_e70_a_daemon_in_a_session_of_its_own_does_not_hold_the_run_up(tmp_path:
     try:
         command = python(DAEMON.format(own=True, pids=str(pids)))
         assert command.evaluate({"x": 1}, 0) == {"cost": 1.0}
-        assert time.monotonic() - started_s < 30.0
+        assert time.monotonic() - started_s < 300.0
     finally:
         os.kill(int(pids.read_text()), signal.SIGKILL)
 

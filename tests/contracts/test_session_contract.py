@@ -288,7 +288,7 @@ def test_a_run_that_goes_on_reports_and_is_stopped_alike(opened: Open) -> None:
     pause = threading.Event()
 
     def end(run_id: int, keep: bool) -> None:
-        until_s = time.monotonic() + 60
+        until_s = time.monotonic() + 240
         while session.look().run(run_id).reported is None:
             assert time.monotonic() < until_s, "it has reported nothing"
             pause.wait(0.02)

@@ -349,7 +349,7 @@ def outcome(
             "MOST": str(most),
         },
         capture_output=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     return done.returncode

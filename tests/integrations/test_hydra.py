@@ -145,7 +145,7 @@ def test_the_command_of_the_page_sweeps(repository: Path, tmp_path: Path) -> Non
     (tmp_path / "train.py").write_text(page.blocks("python")[0])
     (tmp_path / "config.yaml").write_text(page.blocks("yaml")[0])
     command = re.sub(r"^python", sys.executable, page.blocks("sh")[0])
-    subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(["bash", "-e", "-c", command], cwd=tmp_path, check=True, timeout=300)
     (found,) = tmp_path.glob(f"multirun/*/*/{RESULTS}")
     assert OmegaConf.load(found).best_evaluated_params["layers"] == 8
     assert (found.parent / "report.html").exists()

@@ -29,10 +29,8 @@ from assistant.service.problems import refusal
 from assistant.service.server import ConnectionLimits, DrainState, HttpServer, bind
 
 TOKENS = RoleTokens({role: f"{role}-" + "0123456789abcdef" * 4 for role in Role})
-PATIENCE_S = 60.0
-LIMITS = ServiceLimits(
-    body_s=0.5, working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),)
-)
+PATIENCE_S = 120.0
+LIMITS = ServiceLimits(working=4, streams=2, rules=(BodyRule("/import", 4 * 1024 * 1024),))
 
 
 class Point(StrictModel):

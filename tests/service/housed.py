@@ -56,7 +56,7 @@ def housed(
         finally:
             ended.set()
             if works:
-                thread.join(10)
+                thread.join(120)
             link.close()
     kept.close()
     key.release()

@@ -53,7 +53,7 @@ class Real:
     def client_with(self, token: str) -> httpx.Client:
         """Return a client with any token."""
         headers = {"Authorization": f"Bearer {token}"}
-        made = httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False)
+        made = httpx.Client(base_url=self.url, headers=headers, timeout=120, trust_env=False)
         self.clients.append(made)
         return made
 

@@ -113,7 +113,7 @@ def test_a_forked_child_does_not_keep_the_key_of_its_killed_parent(store: Path) 
         process.send_signal(signal.SIGKILL)
         process.wait()
         os.kill(child, 0)  # it lives
-        key = StoreLock.take(store, patience_s=10.0)  # the child closes its copy first
+        key = StoreLock.take(store, patience_s=120.0)  # the child closes its copy first
         assert key is not None
         key.release()
         os.kill(child, signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_the_lock_is_waited_for(store: Path, monkeypatch: pytest.MonkeyPatch) ->
     first = StoreLock.take(store)
     assert first is not None
     monkeypatch.setattr("assistant.service.store_lock.time.sleep", lambda _s: first.release())
-    with StoreLock.take(store, patience_s=10.0) as second:  # type: ignore[union-attr]
+    with StoreLock.take(store, patience_s=120.0) as second:  # type: ignore[union-attr]
         assert second.store == store
 
 

@@ -31,7 +31,7 @@ from tests.service.real import (
     with_runs,
 )
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 KEY = {"Idempotency-Key": "k"}
 
 

@@ -114,13 +114,17 @@ def _health(port: int) -> int:
 
 
 def test_several_requests_on_one_connection() -> None:
-    with (
-        running(patience=ConnectionLimits(head_s=0.3)) as service,
-        closing(Wire(service.port)) as wire,
-    ):
-        request = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        for _ in range(3):
-            wire.send(request)
+    limits, viewer = ConnectionLimits(head_s=PATIENCE_S), TOKENS.by_role[Role.VIEWER]
+    with running(patience=limits) as service, closing(Wire(service.port)) as wire:
+        request = (
+            f"GET /v1/wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {viewer}\r\n\r\n"
+        )
+        for n in range(3):
+            wire.send(request.encode())
+            assert service.waiting.has_come.acquire(timeout=PATIENCE_S)
+            if n == 2:  # the last head has come
+                object.__setattr__(limits, "head_s", 0.1)
+            service.waiting.may_go.set()
             answer = wire.answer()
             assert answer.status == 200
             assert "connection" not in answer.headers

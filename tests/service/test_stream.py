@@ -6,7 +6,6 @@ import importlib
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from assistant.client.remote_session import RemoteSession
 from assistant.core.errors import ServiceError, UnknownExperimentError
 from assistant.core.events import Event, RunCompleted
 from assistant.service.api_tokens import Role
+from tests.faults.soak.looks import free_port
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,
@@ -36,7 +36,7 @@ from tests.service.real import (
 
 reading = importlib.import_module("assistant.service.routes.experiments")  # not its router
 STREAM = {"Accept": "text/event-stream"}
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -118,9 +118,9 @@ def test_a_stream_of_nothing_is_refused_before_it_begins(real: Real) -> None:
 def test_a_session_follows_across_restarts_and_misses_nothing(tmp_path: Path) -> None:
     heard: list[Event] = []
     done = threading.Event()
-    with serving(tmp_path) as real:
+    port = free_port()
+    with serving(tmp_path, port=port) as real:
         with_runs(real)
-        port = real.port
         link = link_to(real, tries=60)
         remote = RemoteSession(link, NAME)
         first = remote.experiment.n_events
@@ -214,6 +214,5 @@ def test_a_reader_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:
             stored = event_log(owner)
             assert read(owner, len(stored)) == list(enumerate(stored))
             assert result(owner, leased(owner)["token"]).status_code == 200
-            began_s = time.monotonic()
             real.server.stop()
-            assert time.monotonic() - began_s < 8.0  # drain_s, and uvicorn's own turn
+    assert not [line for line in real.log() if line["event"] == "not ended"]

@@ -32,7 +32,7 @@ from assistant.core.ports import ExecutionResult, RunLease
 from assistant.executors.serial import SerialExecutor
 from assistant.service.experiment_service import ExperimentService, SuspendAwareClock
 from assistant.service.observability import ServiceLog
-from assistant.session.execution_loop import LeaseHeartbeat
+from assistant.session.execution_loop import REPORT_S, LeaseHeartbeat
 from assistant.store.event_store import SqliteStore
 from assistant.store.queue import RunQueue
 from strategies import Level
@@ -239,7 +239,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
     class Long(SerialExecutor):
         def collect(self) -> tuple[ExecutionResult, ...]:
             started.set()
-            threading.Event().wait(120.0)  # until a signal comes
+            threading.Event().wait(600.0)  # until a signal comes
             return super().collect()
 
     class Quick(Told):
@@ -248,7 +248,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
             return lease and RunLease("e", lease.run_id, lease.token, 1, VALUES, 0, None, 0.06)
 
         def heartbeat(self, token: str) -> float:
-            assert started.wait(10)
+            assert started.wait(120)
             raise LeaseLostError("run 1 is cancelled; stop it")
 
     leases = Quick()
@@ -265,7 +265,7 @@ def test_a_run_that_was_lost_is_stopped() -> None:
         workers.append(worker)
         began_s = time.monotonic()
         assert worker.work(done.is_set, lambda _: done.set()) == 0
-        assert time.monotonic() - began_s < 60
+        assert time.monotonic() - began_s < 300
         worker.abandon()  # nothing is executed now: nothing happens
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -310,23 +310,25 @@ def test_a_report_that_is_not_taken_does_not_end_the_run() -> None:
 
 
 def test_of_many_reports_few_are_told_and_the_latest_of_them() -> None:
-    told = threading.Event()
+    begun, told = threading.Event(), threading.Event()
 
     class Slow(Told):
         def report(self, token: str, measures: Mapping[str, Measure]) -> None:
             super().report(token, measures)
+            begun.set()
             if measures == {"height": 999.0}:
                 told.set()
 
     leases = Slow(0)
-    beats = LeaseHeartbeat(leases)
+    beats, began_s = LeaseHeartbeat(leases), time.monotonic()
     beats.report("other", {"height": 1.0})  # nobody holds it: nothing is told
     beats.hold("a", 30.0)
     for n in range(1000):
         beats.report("a", {"height": float(n)})
-    assert told.wait(30)
+        assert begun.wait(120)
+    assert told.wait(120)
     beats.end()
-    assert len(leases.reports) <= 2
+    assert 2 <= len(leases.reports) <= 1 + (time.monotonic() - began_s) / REPORT_S
     assert leases.reports[-1] == ("a", {"height": 999.0})
 
 

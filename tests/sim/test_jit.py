@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -137,7 +138,7 @@ from sim.engines.compilation import begin_to_compile, compilation_state
 from sim.engines import compilation
 begin_to_compile()
 (compiler,) = compilation._started
-while not compilation._busy_file().exists():
+while not compilation._read(compilation._busy_file()):
     assert compiler.poll() is None
 os.kill(compiler.pid, signal.SIGKILL)
 os.waitid(os.P_PID, compiler.pid, os.WEXITED | os.WNOWAIT)
@@ -149,13 +150,25 @@ print(compilation_state().readiness)
     assert printed.splitlines() == ["not compiled yet", "ready"]
 
 
-def test_an_unburied_process_compiles_nothing(tmp_path: Path) -> None:
+def test_who_compiles(tmp_path: Path) -> None:
+    """However long: on a busy machine it takes many minutes."""
+
+    def compiles(old_s: float = 0.0, **claim: object) -> bool:
+        busy = tmp_path / "busy.json"
+        busy.write_text(json.dumps({"host": platform.node(), "since_unix_s": 4e9, **claim}))
+        os.utime(busy, (time.time() - old_s,) * 2)
+        return compilation._is_alive(busy)
+
+    assert not compilation._is_alive(tmp_path / "busy.json")
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
-        here = {"process": dead.pid, "host": platform.node()}
-        assert not compilation._is_running(here)
-        assert compilation._is_running({**here, "host": "another"})
-    assert compilation._is_running({"process": os.getpid(), "host": platform.node()})
+        assert not compiles(process=dead.pid), "nobody has buried it yet"
+    assert compiles(process=os.getpid(), old_s=1e6)
+    assert not compiles(process=os.getpid(), since_unix_s=1e9), "another one with its number"
+    assert compiles(process=1, host="another")
+    assert not compiles(process=1, host="another", old_s=1e6)
+    (tmp_path / "busy.json").write_text("")
+    assert compilation._is_alive(tmp_path / "busy.json"), "somebody is about to write it"
 
 
 @pytest.mark.soak

@@ -162,12 +162,12 @@ def short() -> Iterator[Path]:
 
 
 @pytest.mark.soak
-@pytest.mark.slow
+@pytest.mark.slurm
 def test_a_real_slurm_schedules_and_is_over_afterwards(
     tmp_path: Path, short: Path, scripts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm_draw, "LONGEST_S", 3)
-    monkeypatch.setattr(slurm_measure, "PATIENCE_S", 90)
+    monkeypatch.setattr(slurm_measure, "PATIENCE_S", 300)
     monkeypatch.setattr(tempfile, "tempdir", str(short))
     plan = plan_in(tmp_path, scripts)
     with slurm_measure.cluster(plan):
@@ -181,11 +181,11 @@ def test_a_real_slurm_schedules_and_is_over_afterwards(
     assert [job.procs for job in sorted(run.jobs, key=lambda j: j.job_id)] == [
         j.procs for j in drawn
     ]
-    assert all(3 <= job.end_s - job.start_s <= 6 for job in run.jobs)
+    assert all(3 <= job.end_s - job.start_s < 60 for job in run.jobs)
 
 
 @pytest.mark.soak
-@pytest.mark.slow
+@pytest.mark.slurm
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_stops_every_daemon(
     told: signal.Signals, tmp_path: Path, short: Path, scripts: Path, repository: Path
@@ -201,7 +201,7 @@ def test_an_interruption_stops_every_daemon(
     assert "1 of 50 jobs submitted" in process.stderr.readline()
     assert len(daemons(short)) == 4
     process.send_signal(told)
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     assert process.returncode != 0
     assert not daemons(short)
     assert not list(short.iterdir())

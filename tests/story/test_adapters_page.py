@@ -24,7 +24,7 @@ from assistant.service.store_lock import find_endpoint
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 Cli = Callable[..., tuple[int, str, str]]
 AT = "http://127.0.0.1:9000/runs"
 BEST = {"threads": 4, "block": 48}

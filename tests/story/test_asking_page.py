@@ -27,7 +27,7 @@ from assistant.session.opening import load_session
 from assistant.store.event_store import MemoryStore, SqliteStore
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 120
+PATIENCE_S = 240
 SOLVER = """#!/bin/sh
 echo computing
 echo $(($1 * 3 + 80 / $1 + ${#2}))

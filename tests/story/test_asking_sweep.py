@@ -21,7 +21,7 @@ from assistant.core.run import RunState
 from assistant.session.opening import load_session
 from assistant.store.event_store import SqliteStore
 
-PATIENCE_S = 120
+PATIENCE_S = 240
 SWEEP = """
 name = "solver"
 runs = 6
@@ -81,7 +81,7 @@ def let_in(folder: Path, process: subprocess.Popen[str], at_s: float = 0.0) -> h
     assert file.stat().st_mode & 0o777 == 0o600
     told = dict(line.partition("=")[::2] for line in file.read_text().splitlines())
     headers = {"Authorization": f"Bearer {told['token']}"}
-    return httpx.Client(base_url=told["url"], headers=headers, trust_env=False, timeout=30)
+    return httpx.Client(base_url=told["url"], headers=headers, trust_env=False, timeout=240)
 
 
 def make(program: httpx.Client, process: subprocess.Popen[str], most: int = 100) -> int:

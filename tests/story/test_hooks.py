@@ -16,6 +16,7 @@ from assistant.config.sweep_file import build_sweep, check_settings, read_settin
 from assistant.core.run import RunState
 from assistant.executors import make_executor
 from assistant.executors.serial import SerialExecutor
+from assistant.hooks import notifier as notify
 from assistant.hooks.notices import (
     KINDS,
     BestConfiguration,
@@ -56,7 +57,7 @@ x = 3
 [hooks]
 on_finish = [{json.dumps(sys.executable)}, "-S", "-c", {json.dumps(KEEP)}, "finish.jsonl"]
 on_failure = [{json.dumps(sys.executable)}, "-S", "-c", {json.dumps(KEEP)}, "failure.jsonl"]
-timeout = "20s"
+timeout = "10min"
 """
 
 
@@ -91,9 +92,10 @@ def test_a_sweep_file_names_hooks_and_they_run_in_its_folder(cli: Cli, sweep_fil
 
 
 def test_the_command_line_the_browser_and_a_script_tell_the_same(
-    cli: Cli, sweep_file: Path, tmp_path: Path
+    cli: Cli, sweep_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run fails, then the rest is done; what the hooks read differs in id and time."""
+    monkeypatch.setattr(notify, "SILENT_S", 600.0)  # what it waits for is no fault
     files = [sweep_file.with_name(f"{kind}.jsonl") for kind in ("failure", "finish")]
 
     def collected() -> list[list[dict[str, object]]]:
@@ -139,7 +141,7 @@ def test_the_command_line_the_browser_and_a_script_tell_the_same(
 
 def test_options_name_hooks_too_and_overrule_the_file(cli: Cli, sweep_file: Path) -> None:
     keep = f"{sys.executable} -S -c '{KEEP}' 'a file'".replace("'a'", '"a"')
-    code, _, err = cli("sweep", str(sweep_file), "--on-finish", keep, "--hook-timeout", "10s")
+    code, _, err = cli("sweep", str(sweep_file), "--on-finish", keep, "--hook-timeout", "10min")
     assert code == 0, err
     assert json.dumps([sys.executable, "-S", "-c", KEEP.replace("'", '"'), "a file"]) in err
     assert len(told(sweep_file.with_name("a file"))) == 1

@@ -451,13 +451,13 @@ def serving(made: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
     thread = threading.Thread(target=serve_http, args=(made, store, listening, on_start))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     try:
         yield urls[0]
     finally:
-        assert runs.wait(30)
+        assert runs.wait(120)
         servers[0].should_exit = True
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
 
 

@@ -28,7 +28,7 @@ def test_the_cells_of_the_page_run_and_the_view_follows_the_study(
     more = ["study", "print(*study.to_pandas()['why'])"]
     cells += [nbformat.v4.new_code_cell(code) for code in more]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     _, watched, effects, frame, best, last, reasons = notebook.cells
     (view,) = watched.outputs
@@ -53,11 +53,11 @@ def test_a_stored_experiment_is_watched_while_another_session_executes_it(
         "study = cl.study({'x': range(9)}, minimise='y', runs=4, store='runs.db', name='far')",
         "cl.watch('runs.db', every_s=0.02)",
         "study.optimise(lambda x: (x - 3) ** 2)",
-        "[t.join(60) for t in threading.enumerate() if t.name == 'copperline-watch'];",
+        "[t.join(240) for t in threading.enumerate() if t.name == 'copperline-watch'];",
         "try:\n    cl.watch('none.db')\nexcept Exception as error:\n    print(error)",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
-    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     (view,) = notebook.cells[2].outputs
     assert "4 of 4" in view.data["text/html"]

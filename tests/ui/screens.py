@@ -18,12 +18,12 @@ SCRIPT = str(Path(__file__).resolve().parents[2] / "streamlit_app.py")
 
 
 def first_page() -> AppTest:
-    return sound(AppTest.from_file(SCRIPT, default_timeout=60).run())
+    return sound(AppTest.from_file(SCRIPT, default_timeout=300).run())
 
 
 def at_page(experiment_id: str, name: str = "overview") -> AppTest:
     """Return a page of an experiment, as a link to it opens it."""
-    page = AppTest.from_file(SCRIPT, default_timeout=60)
+    page = AppTest.from_file(SCRIPT, default_timeout=300)
     page.query_params["e"] = experiment_id
     return go(page, name)
 
@@ -48,7 +48,7 @@ def desk_in(page: AppTest, store: Path) -> ExperimentViewModel:
     return view_model
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

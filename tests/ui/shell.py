@@ -32,5 +32,5 @@ def shown(draw: Callable[..., Intent | None], *args: Any, form: Any = None) -> A
             st.rerun()
         mark_rendered()
 
-    page = AppTest.from_function(script, args=(draw, args, form), default_timeout=60)
+    page = AppTest.from_function(script, args=(draw, args, form), default_timeout=300)
     return sound(page.run())

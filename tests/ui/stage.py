@@ -42,7 +42,7 @@ Draw = Callable[[ExperimentView, Experiment], Intent | None]
 def staged(
     draw: Draw,
     session: SteerableSession,
-    seconds: float = 60,
+    seconds: float = 300,
     address: Mapping[str, list[str]] | None = None,
     *,
     active: bool = False,

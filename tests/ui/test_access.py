@@ -128,13 +128,13 @@ def as_nobody(*command: str) -> subprocess.CompletedProcess[str]:
         pytest.skip(f"only root can run a command as another user, and needs {command[0]}")
     return subprocess.run(
         command, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={"PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
 
 
 def status(url: str, *options: str) -> str:
     """Return the HTTP status that another user of this machine gets; 101 opens a web socket."""
-    curl = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "5"]
+    curl = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "120"]
     return as_nobody(*curl, *options, url).stdout
 
 
@@ -160,7 +160,7 @@ def test_another_user_of_this_machine_is_refused(direct: Served) -> None:
     for value in ("", token[:-1], token.swapcase()):
         assert status(socket_url, *UPGRADE, "-H", f"Cookie: {name}={value}") == "403"
     head = dict(option.split(": ") for option in UPGRADE[1::2])
-    own = HTTPConnection("127.0.0.1", int(direct.url.rpartition(":")[2]), timeout=30)
+    own = HTTPConnection("127.0.0.1", int(direct.url.rpartition(":")[2]), timeout=120)
     with closing(own):
         own.request("GET", "/_stcore/stream", headers={**head, "Cookie": f"{name}={token}"})
         assert own.getresponse().status == 101, "it is the cookie alone that lets in"

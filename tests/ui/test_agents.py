@@ -59,7 +59,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shelf = agents_page._shelf(str(tmp_path / "store.db"))
     shelf.end()
     for child in shelf._children:
-        child.wait(30)
+        child.wait(120)
     agents_page._shelf.clear()
 
 
@@ -311,7 +311,7 @@ def test_a_study_played_from_the_page_is_the_one_of_the_command_line(store: Path
     press(page, "agents-stop")
     assert page.button(key="agents-go-on")
     press(page, "agents-go-on")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while lock_holder(folder) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -25,7 +25,7 @@ def opened(experiments: Mapping[str, Experiment], *address: str) -> AppTest:
         StoredExperiment(key, experiment.opened.name, 0.0, experiment.n_events)
         for key, experiment in experiments.items()
     )
-    page = AppTest.from_function(script, args=(stored, experiments), default_timeout=60)
+    page = AppTest.from_function(script, args=(stored, experiments), default_timeout=300)
     page.query_params["c"] = list(address)
     return sound(page.run())
 

@@ -149,7 +149,7 @@ def test_a_log_is_laid_beside_its_simulation() -> None:
     assert page.button(key="platform-log-compare").disabled
     page.text_input(key="platform-log-path").set_value("none.csv")
     page = press(sound(page.run()), "platform-log-compare")
-    ended = time.monotonic() + 120
+    ended = time.monotonic() + 600
 
     def after(page: AppTest) -> AppTest:
         while likeness.likeness_jobs().of(page.session_state["platform-log-owner"]) is not None:

@@ -17,7 +17,7 @@ def _script() -> None:
 
 
 def test_a_first_value_is_told_until_a_run_came_to_its_end() -> None:
-    app = AppTest.from_function(_script).run()
+    app = AppTest.from_function(_script, default_timeout=300).run()
     told = []
     for _ in range(3):
         (field,) = app.multiselect
@@ -28,7 +28,7 @@ def test_a_first_value_is_told_until_a_run_came_to_its_end() -> None:
 
 
 def test_what_is_chosen_meanwhile_stays() -> None:
-    app = AppTest.from_function(_script).run()
+    app = AppTest.from_function(_script, default_timeout=300).run()
     app.multiselect[0].select("y").run()
     assert app.multiselect[0].value == ["x", "y"]
     assert app.run().multiselect[0].value == ["x", "y"]
@@ -50,7 +50,7 @@ def _script_with_put() -> None:
 
 
 def test_a_value_that_is_put_in_later_is_told_until_a_run_came_to_its_end() -> None:
-    app = AppTest.from_function(_script_with_put).run()
+    app = AppTest.from_function(_script_with_put, default_timeout=300).run()
     told = []
     for _ in range(3):
         app.run()
@@ -70,7 +70,7 @@ def _script_with_choice() -> None:
 
 
 def test_a_choice_is_told_every_time() -> None:
-    app = AppTest.from_function(_script_with_choice).run()
+    app = AppTest.from_function(_script_with_choice, default_timeout=300).run()
     assert (app.radio[0].value, app.radio[0].proto.set_value) == ("y", True)
     app.run()
     assert (app.radio[0].value, app.radio[0].proto.set_value) == ("y", True)

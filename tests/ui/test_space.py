@@ -288,7 +288,7 @@ def test_a_click_is_kept_until_another_one() -> None:
         space._keep(keys, Picked())
         st.write(st.session_state.get(keys.of("chosen"), "nothing"))
 
-    page = AppTest.from_function(script)
+    page = AppTest.from_function(script, default_timeout=300)
 
     def told(selection: Mapping[str, Any]) -> str:
         page.session_state["told"] = selection

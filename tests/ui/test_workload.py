@@ -53,7 +53,7 @@ def shown(chosen: Path | str | None = None) -> AppTest:
             st.rerun()
 
     args = (None if chosen is None else str(chosen),)
-    page = AppTest.from_function(script, args=args, default_timeout=60).run()
+    page = AppTest.from_function(script, args=args, default_timeout=300).run()
     return sound(page)
 
 
@@ -307,7 +307,7 @@ def test_what_was_chosen_is_kept_while_another_page_is_looked_at(log: Path) -> N
         else:
             workload.page()
 
-    page = sound(AppTest.from_function(script, default_timeout=60).run())
+    page = sound(AppTest.from_function(script, default_timeout=300).run())
     sound(page.segmented_control(key="workload-source").set_value("path").run())
     sound(page.text_input(key="workload-path").set_value(str(log)).run())
     key = next(n.key for n in page.number_input if n.label == "First jobs to leave out")

@@ -17,7 +17,7 @@ from tests.ui.shell import shown
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 @pytest.fixture(autouse=True)
