@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -67,8 +68,10 @@ def test_an_interruption_that_python_ignores_comes_again(capfd: pytest.CaptureFi
     referent = Referent()
     reference = weakref.ref(referent, lambda _: signal.raise_signal(signal.SIGTERM))
     del referent  # the callback of `reference` raises, and Python goes on
+    began_s = time.monotonic()
     with pytest.raises(Interrupted, match="SIGTERM"):
-        signal.sigtimedwait([], 30)
+        signal.sigtimedwait([], 120)
+    assert time.monotonic() - began_s < 120, "it wakes the main thread"
     assert reference() is None
     assert capfd.readouterr().err == ""
 

@@ -9,12 +9,6 @@ from typing import Any
 from tests.faults.soak.app import BAD
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def listening() -> socket.socket:
     one = socket.socket()
     one.bind(("127.0.0.1", 0))
