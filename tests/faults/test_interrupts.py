@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ from tests.slurm_cluster import SlurmCluster
 pytestmark = pytest.mark.faults
 
 WITHIN_S = 600.0
+SOON_S = 240.0  # on a busy machine; without a word the sweep waits for 300 s
 
 PROGRAM = """
 import json, pathlib, sys, time
@@ -275,7 +277,12 @@ def test_what_dask_has_lost_is_said_at_once(
         lines = iter(process.stderr or ())
 
         def say(words: str) -> str:
-            return next(line for line in lines if words in line)
+            unsaid = threading.Timer(SOON_S, process.kill)  # then no line comes any more
+            unsaid.start()
+            try:
+                return next(line for line in lines if words in line)
+            finally:
+                unsaid.cancel()
 
         dask_cluster.kill("first")
         assert re.search(r"The Dask worker tcp:.* is gone .*; run \d will be", say("is gone"))
