@@ -12,11 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from assistant.core.errors import ExecutorError
+from assistant.core.ports import ExecutionRequest
 from assistant.executors.dask import DaskExecutor
 from benchmarks.browsing import free_port
 from tests.faults.counted import N_RUNS, Counted, Watched, expected, played
@@ -153,3 +155,18 @@ def test_workers_of_its_own_that_nobody_starts_again_are_replaced(
         found = played(application, Watched(executor, on_count))  # type: ignore[arg-type]
     assert len(killed) == 2
     assert found == expected(tmp_path)
+
+
+@pytest.mark.soak
+def test_workers_that_never_stay_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assistant.executors import dask
+
+    monkeypatch.setattr(dask, "NOBODY_S", -1.0)
+    monkeypatch.setattr(dask, "MOST_REPLACED", 1)
+    with DaskExecutor(Counted(lines=str(tmp_path / "x")), 1) as executor:
+        monkeypatch.setattr(dask, "ANSWER_S", 0.0)  # the scheduler seems to be silent
+        executor.submit(ExecutionRequest(1, {"x": 0, "y": 0, "mode": "plain"}, seed=1))
+        with pytest.raises(ExecutorError, match=r"ended 1 times in a row .*copperline resume"):
+            any(executor._look() for _ in count())
