@@ -47,7 +47,7 @@ def test_whoever_is_killed_the_results_are_those_of_the_serial_executor(
 ) -> None:
     if killed == "nobody":
         monkeypatch.setattr(dispatcher, "SILENT_S", 600.0)  # a busy machine silences nobody
-    monkeypatch.setattr(executor, "ENDING_S", 300.0)  # nor does it cancel who ends by itself
+        monkeypatch.setattr(executor, "ENDING_S", 300.0)  # nor cancels who ends by itself
     lines, gate = tmp_path / "slurm.txt", tmp_path / "gate"
     application = Counted(lines=str(lines), gate=str(gate))
     done: list[str] = []
