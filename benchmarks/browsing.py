@@ -1,6 +1,7 @@
 """A real browser over a real server, for the measurements and the pictures of the UI."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -28,7 +29,9 @@ ARGUMENTS = (
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SETTLED = "[data-testid=stApp][data-test-script-state=notRunning]"
 CHART = "[data-testid=stVegaLiteChart] svg, [data-testid=stVegaLiteChart] canvas"
-UP_WITHIN_S = 120.0
+UP_WITHIN_S = 600.0
+PATIENCE_MS = 300_000
+"""So long something may take on a machine that is busy; nothing waits this long for nothing."""
 HARMLESS = ("_stcore/health", "_stcore/host-config", "404")
 """What a deep link makes Streamlit itself say in the console."""
 
@@ -48,10 +51,13 @@ def browser_path() -> str:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Return a port of the loopback that is free now and that no connection is given by chance."""
+    drawn = random.SystemRandom()
+    while True:
+        port = drawn.randrange(10_000, 20_000)  # the system gives ports from 32,768 on
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
@@ -172,8 +178,11 @@ class KeptUp:
 
 def children(pid: int) -> list[int]:
     """Return the processes that a process has started."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(one) for task in tasks for one in task.read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has ended meanwhile
+            found += map(int, task.read_text().split())
+    return found
 
 
 def is_healthy(url: str) -> bool:
@@ -285,7 +294,9 @@ def browsing(
         raise NoBrowserError("playwright is not installed: pip install playwright") from error
     path = browser_path()
     with tempfile.TemporaryDirectory(), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS, *arguments])
+        browser = playwright.chromium.launch(
+            executable_path=path, args=[*ARGUMENTS, *arguments], timeout=PATIENCE_MS
+        )
 
         def page() -> Any:
             context = browser.new_context(
@@ -293,9 +304,10 @@ def browsing(
                 color_scheme="dark" if dark else "light",
             )
             if address is not None:
-                context.request.get(address)  # its cookie is now in the profile
+                # its cookie is in the profile from now on
+                context.request.get(address, timeout=PATIENCE_MS)
             opened = context.new_page()
-            opened.set_default_timeout(30_000)
+            opened.set_default_timeout(PATIENCE_MS)
             return opened
 
         yield page

@@ -2,17 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from assistant import AssistantError
-from benchmarks.browsing import SETTLED, Watched
+from benchmarks.browsing import PATIENCE_MS, SETTLED, Watched
 
-PATIENCE_MS = 60_000
-"""So long something may take on a machine that is busy; nothing waits this long for nothing."""
-
-_SHORT_MS, _EFFECT_MS = 4_000, 15_000
+_SHORT_MS, _EFFECT_MS = 10_000, 45_000
 _LOOK_MS, _LOOKS = 50, 20
 _ROW = 35  # pixels of a row of a table
 
@@ -73,15 +70,54 @@ class Screen:
     def press(self, name: str | re.Pattern[str]) -> None:
         """Press a button, once the page is drawn and the button can be pressed."""
         self.settled()
-        self.button(name).click()
+        button = self.button(name)
+        self._single(button)
+        button.click()
 
     def fill(self, label: str, value: str) -> None:
         """Fill a line of text or a number in and leave it."""
         self.settled()
         field = self.page.get_by_label(label, exact=True)
+        self._single(field)
         field.fill(value)
         field.press("Enter")
         self.settled()
+
+    def shows(self, test_id: str, n: int) -> None:
+        """Wait until the page is drawn with so many elements of a kind."""
+        found = self.page.get_by_test_id(test_id)
+        self._until(self.drawn, lambda: found.count() == n, f"there are {n} of {test_id}")
+
+    def comes_to(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait until something holds of the drawn page: it may move as its parts come."""
+        self._until(self.drawn, holds, what)
+
+    def brush(
+        self, chart: Any, begin: tuple[float, float], end: tuple[float, float], seen: Any
+    ) -> None:
+        """Drag over a chart between two shares of its width and height, until it is seen."""
+
+        def dragged() -> None:
+            self.drawn()
+            box = chart.bounding_box()
+            points = [
+                (box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in (begin, end)
+            ]
+            self.page.mouse.move(*points[0])
+            self.page.mouse.down()
+            self.page.mouse.move(*points[1], steps=6)
+            self.page.mouse.up()
+            self._in_a_while(seen)
+
+        self._until(dragged, seen.is_visible, "a range of the chart is chosen")
+
+    @contextmanager
+    def reconnecting(self) -> Iterator[None]:
+        """The server is killed in here: wait until the page has lost it and found it again."""
+        with self.watched.cut_off():
+            with self.page.expect_websocket():
+                yield
+            self.settled()
 
     def holds(self, label: str, value: str) -> None:
         """Wait until a field holds a value."""
@@ -231,6 +267,11 @@ class Screen:
         """Give the effect of a key the time to come, before the key is pressed again."""
         with suppress(self._failed):
             seen.wait_for(state="visible", timeout=_EFFECT_MS)
+
+    def _single(self, found: Any) -> None:
+        """Wait until there is one: a page that is drawn anew may have the old one for a while."""
+        found.first.wait_for(state="attached")
+        self._until(lambda: None, lambda: found.count() == 1, f"there is one {found}")
 
     def _looked(self, done: Callable[[], bool]) -> bool:
         """Look for a second whether something is done."""

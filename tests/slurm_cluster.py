@@ -19,16 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-WITHIN_S = 60.0
+WITHIN_S = 300.0
 """How long anything may take on a busy machine."""
 
 SETTINGS = """
-SlurmdTimeout=10
-SlurmctldTimeout=10
-MessageTimeout=10
-UnkillableStepTimeout=10
+SlurmdTimeout=120
+MessageTimeout=60
+UnkillableStepTimeout=300
 """
-"""Added to the configuration: a node that is gone is noticed soon."""
+"""Added to the configuration: no daemon that a busy machine keeps waiting is taken for dead."""
 
 
 class SlurmAccounting:
@@ -205,7 +204,7 @@ class SlurmCluster:
                 file.write(self._accounting.settings)
         if self._accounting is not None:
             self._accounting.start()
-            self.ask("sacctmgr", "-i", "add", "cluster", "steer")
+            until(self._is_accounted, "the accounting to know the cluster")
         with (self.folder / "start.out").open("wb") as said:
             started = subprocess.run(
                 ["bash", str(self._scripts / "start.sh"), str(self.folder)],
@@ -214,8 +213,23 @@ class SlurmCluster:
             )  # fmt: skip
         for file in (self.folder / "run").glob("*.mypid"):
             self._pids[file.stem] = int(file.read_text())
-        if started.returncode != 0:
+        daemons = {"munged", "slurmctld", *(f"slurmd-n{node}" for node in range(self._nodes))}
+        if started.returncode != 0 and daemons <= {n for n, p in self._pids.items() if _lives(p)}:
+            until(self._is_up, "all nodes to be idle")  # its own patience was too short
+        elif started.returncode != 0:
             raise RuntimeError(f"Slurm did not start: {(self.folder / 'start.out').read_text()}")
+
+    def _is_up(self) -> bool:
+        with contextlib.suppress(RuntimeError):
+            return self.idle() == self._nodes
+        return False
+
+    def _is_accounted(self) -> bool:
+        with contextlib.suppress(RuntimeError):  # it is there already, or nobody answers yet
+            self.ask("sacctmgr", "-i", "add", "cluster", "steer")
+        with contextlib.suppress(RuntimeError):
+            return "steer" in self.ask("sacctmgr", "-nP", "list", "cluster", "format=cluster")
+        return False
 
     def _begin(self, name: str, command: list[str]) -> None:
         with (self.folder / "log" / f"{name}.again").open("ab") as said:

@@ -18,7 +18,7 @@ from assistant.cli.console import (
     closing_what_is_opened,
 )
 from assistant.core.errors import AssistantError
-from assistant.core.interrupts import end_on_stop_signals, raise_on_stop_signals
+from assistant.core.interrupts import Interrupted, end_on_stop_signals, raise_on_stop_signals
 from assistant.core.version import version
 from sim.model.errors import SimError
 from strategies.space.errors import StrategyError
@@ -391,9 +391,13 @@ def main(arguments: list[str] | None = None) -> None:
     """
     raise_on_stop_signals()
     try:
-        code = run(sys.argv[1:] if arguments is None else arguments)
-    finally:
+        try:
+            code = run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            end_on_stop_signals()
+    except Interrupted:  # by a further signal, as the command ended
         end_on_stop_signals()
+        code = EXIT_INTERRUPTED
     sys.exit(code)
 
 

@@ -75,7 +75,7 @@ def _raise_again(ignored: "sys.UnraisableHookArgs", /) -> None:
     if not isinstance(error, Interrupted):
         sys.__unraisablehook__(ignored)
         return
-    main = threading.main_thread().ident  # a signal to another thread would not wake it
+    main = threading.main_thread().ident or 0  # which a signal wakes, whatever it waits for
     again = threading.Timer(_AGAIN_S, signal.pthread_kill, [main, error.number])
     again.daemon = True
     again.start()

@@ -109,6 +109,8 @@ NOBODY_S = 20.0
 """Seconds that an embedded cluster may be without workers before it is replaced. Dask restarts a
 dead process once, and gives up if that fails."""
 
+MOST_REPLACED = 3  # Times that an embedded cluster may be replaced without a returned run
+
 
 def _versions() -> tuple[str, str]:
     import platform
@@ -157,6 +159,7 @@ class DaskExecutor:
         self._wished_s = 0.0
         self._n_asked = 0
         self._nobody_since_s: float | None = None
+        self._n_replaced = 0
         self._cluster: EmbeddedCluster | None = None
         self._client: Client | None = None
         self._is_closed = False
@@ -273,12 +276,12 @@ class DaskExecutor:
         for work in works:
             self._ask(work)
 
-    def _look(self) -> tuple[ExecutionResult, ...]:
-        """Check scheduler and workers, and repair what is possible; return the runs given up."""
+    def _look(self) -> None:
+        """Check scheduler and workers, and repair what is possible."""
         if self._client is None or self._client.status != "running":
             self._nobody_since_s = None
             self._reconnect()
-            return ()
+            return
         now_s = time.monotonic()
         try:
             identity = self._client.sync(
@@ -291,7 +294,7 @@ class DaskExecutor:
                 if self._nobody_since_s is not None and self._cluster is None:
                     _warn(f"{self._place} has workers again")
                 self._nobody_since_s = None
-                return ()
+                return
             lack = f"{self._place} has no worker; start some with: dask worker {self._address}"
         if self._nobody_since_s is None:
             self._nobody_since_s = now_s
@@ -302,26 +305,28 @@ class DaskExecutor:
         if self._cluster is not None:
             self._cluster.look(gone_s)
             if self._cluster.starts_at_once and gone_s > NOBODY_S:
-                return self._replace_cluster()
+                self._replace_cluster()
         elif gone_s > COMES_BACK_S:
             raise ExecutorError(
                 f"{lack}, for {COMES_BACK_S:.0f} s. Finished runs are stored; continue with: "
                 "copperline resume"
             )
-        return ()
 
-    def _replace_cluster(self) -> tuple[ExecutionResult, ...]:
-        """Replace an embedded cluster; all executing runs are lost."""
+    def _replace_cluster(self) -> None:
+        """Replace an embedded cluster; its runs, which no worker executes, are submitted again."""
         self._nobody_since_s = None
-        lost = tuple(_lost(work) for _, work in self._under_way.values())
-        self._under_way.clear()
+        self._n_replaced += 1
+        if self._n_replaced > MOST_REPLACED:
+            raise ExecutorError(
+                f"the workers of {self._place} ended {MOST_REPLACED} times in a row before a run "
+                "returned. Finished runs are stored; continue with: copperline resume"
+            )
         if self._client is not None:
             _close_client(self._client)
         if self._cluster is not None:
             self._cluster.close()
         self._cluster = self._own_cluster()
         self._reconnect()
-        return lost
 
     # Runs
 
@@ -346,13 +351,14 @@ class DaskExecutor:
             keys = self._told_keys()
             self._pass_on_wishes()
             if not keys:
-                over.extend(self._look())
+                self._look()
             for key in keys:
                 if key in self._under_way:
                     completion = self._completion(key)
                     if completion is not None:
                         over.append(completion)
         if over and self._cluster is not None:
+            self._n_replaced = 0
             self._cluster.progressed()
         self._stopped.difference_update(result.run_id for result in over)
         return tuple(sorted(over, key=lambda result: result.run_id))

@@ -94,7 +94,7 @@ class Climb(Bowl):
         result = self.evaluate(values, seed)
         for step in range(int(values["y"]) + 1):
             oversight.report({"height": 100.0 - step, "unknown": float("nan")})
-        wait, until_s = threading.Event(), time.monotonic() + 60.0
+        wait, until_s = threading.Event(), time.monotonic() + 600.0
         while self.endless and values["x"] == 3:
             if oversight.wants_end():
                 raise RunStoppedError("it was told to end")

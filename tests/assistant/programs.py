@@ -16,7 +16,7 @@ from strategies import Parameter, ParameterSpace
 
 SPACE = ParameterSpace((Parameter("x", (1, 2)),))
 COST = Objective(SingleMeasure("cost"))
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 

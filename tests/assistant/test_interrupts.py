@@ -6,6 +6,7 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
@@ -82,6 +83,23 @@ def test_other_errors_that_python_ignores_are_told(capfd: pytest.CaptureFixture[
     del referent
     assert reference() is None
     assert "seven" in capfd.readouterr().err
+
+
+def test_a_further_signal_as_a_command_ends_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    command_line, arriving = import_module("assistant.cli.main"), [signal.SIGINT]
+
+    def end() -> None:
+        if arriving:
+            signal.raise_signal(arriving.pop())
+        end_on_stop_signals()
+
+    monkeypatch.setattr(command_line, "run", lambda _arguments: 130)
+    monkeypatch.setattr(command_line, "end_on_stop_signals", end)
+    with pytest.raises(BaseException) as ended:  # a KeyboardInterrupt would end all tests
+        command_line.main([])
+    assert isinstance(ended.value, SystemExit)
+    assert ended.value.code == 130
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
 
 
 def test_an_interruption_that_got_lost_can_be_repeated() -> None:

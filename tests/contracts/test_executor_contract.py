@@ -134,7 +134,7 @@ class Heard:
 
     def wait_for(self, wanted: tuple[int, Mapping[str, Measure]]) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: wanted in self.told, 240.0), self.told
+            assert self._changed.wait_for(lambda: wanted in self.told, 300.0), self.told
 
 
 @every_executor

@@ -23,14 +23,20 @@ N_RUNS = 24
 
 @dataclass(frozen=True)
 class Counted(Bowl):
-    """A bowl whose runs take a while, fail at x = 1, and are written down as they begin."""
+    """A bowl whose runs take a while, fail at x = 1, and are written down as they begin.
+
+    No run ends before the file ``gate`` is there, if one is named.
+    """
 
     lines: str = ""
     run_s: float = RUN_S
+    gate: str = ""
 
     def evaluate(self, values: Mapping[str, Level], seed: int) -> Mapping[str, Measure]:
         with Path(self.lines).open("a") as file:
             file.write(f"{sorted(values.items())}\n")
+        while self.gate and not Path(self.gate).exists():
+            threading.Event().wait(0.02)
         threading.Event().wait(self.run_s)
         if values["x"] == 1:
             raise RunError("x is 1")
@@ -38,18 +44,25 @@ class Counted(Bowl):
 
 
 class Watched:
-    """An executor that tells how many runs have come back."""
+    """An executor that tells how many runs have come back before it waits for more.
+
+    Attributes:
+        n: runs that have come back.
+        n_lost: times that one came back as lost.
+    """
 
     def __init__(self, executor: Executor, on_count: Callable[[int], None]) -> None:
-        self._executor, self._on_count, self.n = executor, on_count, 0
+        self._executor, self._on_count = executor, on_count
+        self.n = self.n_lost = 0
         self.capacity = executor.capacity
         self.submit, self.cancel = executor.submit, executor.cancel
         self.listen, self.stop = executor.listen, executor.stop
 
     def collect(self) -> tuple[ExecutionResult, ...]:
+        self._on_count(self.n)
         found = self._executor.collect()
         self.n += len(found)
-        self._on_count(self.n)
+        self.n_lost += sum(one.lost for one in found)
         return found
 
     def __enter__(self) -> Self:

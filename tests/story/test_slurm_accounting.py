@@ -1,5 +1,6 @@
 """A real Slurm with a real slurmdbd: 200 jobs, dumped by sacct, read, and compared with them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -55,6 +56,11 @@ class Submitted:
         said = self.cluster.ask("squeue", "-h", "-t", "running", "-o", "%M", "-j", listed).split()
         return len(said) == len(self.jobs[kind]) and "0:00" not in said
 
+    def accounted(self) -> Counter[str]:
+        """Count the executions that the accounting knows, by their state."""
+        rows = self.cluster.ask("sacct", "-aXPnD", "--format", "state").splitlines()
+        return Counter(row.split()[0] for row in rows)
+
     def recorded(self, kind: str, state: str) -> int:
         """Count the executions in a state that the accounting knows, of jobs of a kind.
 
@@ -78,7 +84,7 @@ def submitted(accounting_scripts: Path) -> Iterator[Submitted]:
 def _submit_all(made: Submitted) -> None:
     held = [made.submit("held", 2, 2, "--hold") for _ in range(N_HELD)]
     for _ in range(N_REQUEUED):
-        made.submit("requeued", 1, 3, "--requeue", run="test $SLURM_RESTART_COUNT || sleep 300")
+        made.submit("requeued", 1, 3, "--requeue", run="test $SLURM_RESTART_COUNT || sleep 3600")
     until(lambda: made.have_run_for_a_second("requeued"), "jobs to be requeued")
     until(lambda: made.recorded("requeued", "RUNNING") == N_REQUEUED, "the accounting of them")
     for job in made.jobs["requeued"]:
@@ -97,10 +103,10 @@ def _submit_all(made: Submitted) -> None:
         made.cluster.ask("scontrol", "release", str(job))
     waiting = ("array", "plain", "first", "second", "held", "requeued")
     until(
-        lambda: all({*made.states(kind)} <= {"COMPLETED"} for kind in waiting), "jobs to end", 120
+        lambda: all({*made.states(kind)} <= {"COMPLETED"} for kind in waiting), "jobs to end", 900
     )
     for _ in range(N_RUNNING):
-        made.submit("running", 16, 10, run="sleep 300")  # on all CPUs
+        made.submit("running", 16, 10, run="sleep 3600")  # on all CPUs
     until(lambda: made.states("running") == ["RUNNING"] * N_RUNNING, "the last jobs to run")
     for _ in range(N_WITHDRAWN):
         made.submit("withdrawn", 1, 1)
@@ -108,6 +114,9 @@ def _submit_all(made: Submitted) -> None:
     made.jobs["array"] = _tasks_of(made.cluster, array)
     for job in made.jobs["array"]:
         made.wanted[job] = (2, 4)
+    n_ran = N_JOBS - N_RUNNING - N_WITHDRAWN
+    over = {"COMPLETED": n_ran, "REQUEUED": N_REQUEUED, "RUNNING": N_RUNNING}
+    until(lambda: made.accounted() == {**over, "CANCELLED": N_WITHDRAWN}, "the accounting of all")
 
 
 def _tasks_of(cluster: SlurmCluster, array: int) -> list[int]:
@@ -122,16 +131,10 @@ def _tasks_of(cluster: SlurmCluster, array: int) -> list[int]:
 
 
 def dumped(made: Submitted, path: Path, *options: str, **environment: str) -> Workload:
-    """Dump until the accounting knows the last jobs, and read the file."""
+    """Dump what the accounting knows, and read the file."""
     made.cluster.environment |= environment
-
-    def is_whole() -> bool:
-        path.write_text(made.cluster.ask("sacct", "--allusers", "--parsable2", *options))
-        text = path.read_text()
-        return text.count("RUNNING|") >= N_RUNNING and text.count("CANCELLED") >= N_WITHDRAWN
-
     try:
-        until(is_whole, "the accounting of the last jobs")
+        path.write_text(made.cluster.ask("sacct", "--allusers", "--parsable2", *options))
     finally:
         for name in environment:
             del made.cluster.environment[name]

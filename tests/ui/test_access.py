@@ -225,8 +225,13 @@ def test_a_foreign_page_reaches_neither_page_nor_socket(up: KeptUp, tmp_path: Pa
                 assert page.evaluate(SOCKET, f"127.0.0.1:{port}") == "refused"
             page.goto(f"http://127.0.0.1:{neighbour}/")
             assert page.evaluate(SOCKET, f"127.0.0.1:{port}") == "refused"
-            frame = page.frames[1]
-            assert frame.url.startswith("chrome-error:")
+            refused = page.frames[1]
+
+            def is_refused() -> bool:
+                page.wait_for_timeout(20)  # what the browser tells comes while one waits
+                return refused.url.startswith("chrome-error:")
+
+            await_that(is_refused, "the pages were refused in a frame")
         finally:
             server.terminate()
 

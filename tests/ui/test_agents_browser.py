@@ -1,5 +1,6 @@
 """A study from its fields to its report in a real Chromium over ``copperline app``."""
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -12,6 +13,12 @@ from benchmarks.browsing import await_that, kept_up
 from tests.ui.test_story import looking
 
 pytestmark = pytest.mark.browser
+
+
+def no_signal_waits(pid: int) -> bool:
+    """Tell whether a stopped process has no signal that it would get as it goes on."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return all(int(mask, 16) == 0 for mask in re.findall(r"^(?:Sig|Shd)Pnd:\s*(\w+)", status, re.M))
 
 
 @pytest.mark.soak
@@ -43,26 +50,27 @@ def test_a_study_outlives_the_pages_and_goes_on_after_a_stop(
         page.wait_for_url("**study=bowl**")
         playing = lock_holder(folder)
         assert playing is not None
-        with person.watched.cut_off():
+        os.kill(playing.pid, signal.SIGSTOP)  # it is not over before it is stopped below
+        with person.reconnecting():
             up.kill("pages")
-            person.settled()
         assert lock_holder(folder) == playing, "it does not mind"
+        assert no_signal_waits(playing.pid), "nobody told it to end"
         other = screen()
         other.goto("/agents?study=bowl")
         other.says("The study has its own process")
+        os.kill(playing.pid, signal.SIGCONT)
         other.press("Stop")
         other.says(re.compile("Stopped: .* of 1,200 episodes"))
         person.goto("/agents?study=bowl")
         person.press("Go on")
         played = folder / "results.parquet"
-        await_that(lambda: played.exists() and lock_holder(folder) is None, "it was played", 180)
+        await_that(lambda: played.exists() and lock_holder(folder) is None, "it was played")
         for one in (person, other):
             one.goto("/agents?study=bowl")
             one.says("4 cells, 300 episodes each: 1,200 episodes by simulated analysts.")
             one.says(re.compile("With good insight, confidence 100 % instead of 0 % costs"))
             one.says("Every cell")
-            one.drawn()
-            assert one.page.get_by_test_id("stVegaLiteChart").count() == 2
+            one.shows("stVegaLiteChart", 2)
         with page.expect_download() as download:
             person.press("Episodes (Parquet)")
         download.value.save_as(tmp_path / "taken.parquet")
@@ -70,10 +78,9 @@ def test_a_study_outlives_the_pages_and_goes_on_after_a_stop(
             person.press("Download the report (HTML)")
         download.value.save_as(tmp_path / "taken.html")
         person.page.set_viewport_size({"width": 420, "height": 900})
-        person.drawn()
         main = page.get_by_test_id("stMain")
         fits = "main => main.scrollWidth <= main.clientWidth + 1"
-        await_that(lambda: main.evaluate(fits), "the page was as narrow as the window", 30)
+        person.comes_to(lambda: main.evaluate(fits), "the page is as narrow as the window")
     assert (tmp_path / "taken.parquet").read_bytes() == played.read_bytes()
     assert len(read_parquet(tmp_path / "taken.parquet")) == 1_200
     assert "<svg" in (tmp_path / "taken.html").read_text()
@@ -94,7 +101,7 @@ def test_the_end_of_the_app_stops_what_it_started(
         (kept,) = StudyRepository.beside(store).studies()
         assert kept.state == "playing"
         up.process.send_signal(signal.SIGTERM)
-        up.process.wait(60)
+        up.process.wait(600)
         await_that(lambda: lock_holder(kept.folder) is None, "the study was stopped")
         person.watched.errors.clear()  # that the server is gone
     (kept,) = StudyRepository.beside(store).studies()

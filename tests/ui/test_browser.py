@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from assistant.cli.main import run
+from benchmarks.browsing import PATIENCE_MS
 
 pytestmark = pytest.mark.browser
 
@@ -19,9 +20,11 @@ def test_the_report_opens_offline_without_requests_or_errors(
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
+            timeout=PATIENCE_MS,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
         page = browser.new_page(viewport={"width": 1100, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)
         requests: list[str] = []
         errors: list[str] = []
         page.on("request", lambda request: requests.append(request.url))

@@ -52,8 +52,7 @@ def test_a_person_compares_marks_saves_and_runs_failures_again(
         person.goto(f"/compare?c={first.id}&c={long.id}")
         person.says("short and long have the same best loss: 2.")
         person.says("Settings that differ")
-        person.drawn()
-        assert page.get_by_test_id("stVegaLiteChart").count() == 2
+        person.shows("stVegaLiteChart", 2)
         with page.expect_download() as caught:
             person.press(re.compile("Download one report"))
         report = tmp_path / "comparison.html"
@@ -61,15 +60,9 @@ def test_a_person_compares_marks_saves_and_runs_failures_again(
         assert report.read_text().count("<svg") == 2
 
         person.goto(f"/space?e={long.id}")
-        person.drawn()
         lines = page.get_by_test_id("stVegaLiteChart").last
-        box = lines.bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + 0.02 * box["width"], box["y"] + 0.35 * box["height"])
-        page.mouse.down()
-        page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.72 * box["height"], steps=6)
-        page.mouse.up()
-        person.says(re.compile(r"^3 runs of 9 in the range"))
+        marked = page.get_by_text(re.compile(r"^3 runs of 9 in the range")).first
+        person.brush(lines, (0.02, 0.35), (0.3, 0.72), marked)
 
         person.press(re.compile("Save a chart"))
         with page.expect_download() as caught:

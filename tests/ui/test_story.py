@@ -317,9 +317,8 @@ def test_the_pages_are_killed_and_come_back(up: KeptUp, store: Path, tmp_path: P
         person = screen()
         person.goto(f"/suggestions?e={session.id}")
         level = edited(person)
-        with person.watched.cut_off():
+        with person.reconnecting():
             up.kill("pages")
-            person.settled()
         unsent(person, level)
         person.press(submit(4))
         person.says("4 runs submitted.")
@@ -340,7 +339,7 @@ def test_two_browsers_see_each_other(up: KeptUp, store: Path, tmp_path: Path) ->
         one.press(submit(3))
         one.says("3 runs submitted.")
         two.says("Batch 2 was submitted or replaced since it was shown here.")
-        assert two.page.get_by_role("button", name="Show the open batch").is_visible()
+        two.page.get_by_role("button", name="Show the open batch").wait_for()
         two.menu("Queue", "queue")
         two.says("Waiting: 3 runs")
         two.tick_row(WAITING, 0, two.page.get_by_text(re.compile("^Selected: run")))
@@ -385,10 +384,22 @@ def answered_from_overview(person: Screen, session: Session) -> None:
 
 
 def fits(person: Screen) -> None:
-    """See that nothing is wider than the window."""
-    person.drawn()
+    """Wait until nothing is wider than the window."""
     width = "document.querySelector('[data-testid=stMain]').scrollWidth"
-    assert person.page.evaluate(width) <= PHONE["width"]
+    person.comes_to(
+        lambda: person.page.evaluate(width) <= PHONE["width"], "the page fits the window"
+    )
+
+
+def first_chart_is_seen(person: Screen) -> None:
+    """Wait until the first chart begins on the first screen."""
+    chart = person.page.get_by_test_id("stVegaLiteChart").first
+
+    def begins() -> bool:
+        box = chart.bounding_box()
+        return box is not None and box["y"] < PHONE["height"]
+
+    person.comes_to(begins, "the first chart begins on the first screen")
 
 
 @pytest.mark.soak
@@ -402,9 +413,7 @@ def test_a_warning_is_answered_on_a_phone_and_every_page_fits(
         page.set_viewport_size(PHONE)
         answered_from_overview(person, session)
         fits(person)
-        chart = page.get_by_test_id("stVegaLiteChart").first.bounding_box()
-        assert chart is not None
-        assert chart["y"] < PHONE["height"], "the first chart begins on the first screen"
+        first_chart_is_seen(person)
         for name in PAGES:
             person.goto(f"/{name}?e={session.id}")
             fits(person)
@@ -436,14 +445,14 @@ def test_the_first_chart_is_on_the_first_screen_of_a_phone_and_legends_are_whole
     with looking(up) as screen:
         person = screen()
         person.page.set_viewport_size(PHONE)
-        begins, legends = dict[str, float](), dict[str, list[float]]()
+        n_legends = 0
         for address in (*addresses, "/workload"):
             person.goto(address)
             fits(person)
-            chart = person.page.get_by_test_id("stVegaLiteChart").first.bounding_box()
-            begins[address] = chart["y"]
-            legends[address] = person.page.evaluate(ends)
-    assert {at: y for at, y in begins.items() if y >= PHONE["height"]} == {}
-    assert sum(map(len, legends.values())) > 5
-    clipped = {at: max(all_, default=0.0) for at, all_ in legends.items()}
-    assert {at: x for at, x in clipped.items() if x > PHONE["width"]} == {}
+            first_chart_is_seen(person)
+            person.comes_to(
+                lambda: max(person.page.evaluate(ends), default=0.0) <= PHONE["width"],
+                f"no legend of {address} is clipped",
+            )
+            n_legends += len(person.page.evaluate(ends))
+    assert n_legends > 5

@@ -33,8 +33,7 @@ def test_a_log_is_fitted_drawn_compared_and_handed_out(
         screen.button("Generate").wait_for()
         screen.press("Generate")
         screen.says("Similarity to the log")
-        screen.drawn()
-        assert page.get_by_test_id("stVegaLiteChart").count() == 5
+        screen.shows("stVegaLiteChart", 5)
         with page.expect_download() as caught:
             screen.press("Download as SWF")
         target = tmp_path / "got.swf"

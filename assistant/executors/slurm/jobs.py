@@ -393,7 +393,10 @@ def leftover_folders(base: Path) -> dict[Path, set[str]]:
 
 def remove_folder(path: Path) -> None:
     """Remove the private folder of an executor with all its files."""
-    shutil.rmtree(path, ignore_errors=True)
+    for _ in range(3):  # a job that ends may write its output meanwhile
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
 
 
 def _pilots(path: Path) -> set[str]:

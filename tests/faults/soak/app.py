@@ -21,7 +21,7 @@ BAD: Mapping[str, tuple[str, ...]] = {
 """Behaviours other than ``good``, by application: each ends as a failed run."""
 
 LEVELS = {"a": 10, "b": 10, "c": 5, "d": 5}
-HANG_LIMIT_S = 4.0
+HANG_LIMIT_S = 30.0
 
 SCRIPT = """\
 case $5 in

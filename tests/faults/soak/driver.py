@@ -22,10 +22,11 @@ import httpx
 from assistant.client.api import ApiClient
 from assistant.client.remote_session import RemoteSession, open_settings
 from assistant.core.errors import AssistantError
+from benchmarks.browsing import free_port
 from tests.faults.soak import processes
 from tests.faults.soak.app import MARK, tables
 from tests.faults.soak.board import Board
-from tests.faults.soak.looks import bad_runs, free_port, listening, n_open
+from tests.faults.soak.looks import bad_runs, listening, n_open
 from tests.faults.soak.people import Human, Notes, command_line_worker, worker
 from tests.faults.soak.proxy import Proxy
 from tests.faults.soak.verdict import verdict
@@ -41,8 +42,8 @@ WEIGHTS = {
 LEASE_S = 1.5
 RUNS = 100_000
 DISK_MIB = 96
-READY_S = 60.0
-DRAINED_S = 120.0
+READY_S = 600.0
+DRAINED_S = 900.0
 WAIT_S = 0.02
 PHASES = ("idle", "claiming", "running", "telling")
 
@@ -93,6 +94,7 @@ class Driver:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count(1)
         self._touched: set[str] = set()
+        self._unseen = self._rng.sample(list(WEIGHTS), len(WEIGHTS))  # each comes once at least
 
     # -- the course of a round -----------------------------------------------------------------
 
@@ -217,7 +219,8 @@ class Driver:
         return self.round.faults.total()
 
     def _fault(self) -> None:
-        kind = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        drawn = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        kind = self._unseen[-1] if self._unseen else drawn
         act: dict[str, Callable[[], str | None]] = {
             "F1": self._kill_worker,
             "F2": self._kill_service,
@@ -229,6 +232,7 @@ class Driver:
         done = act[kind[:2]]()
         if done is not None:
             self.round.faults[f"{kind}{done}"] += 1
+            self._unseen = [one for one in self._unseen if one != kind]
 
     def _kill_worker(self) -> str | None:
         wanted, until_s = self._rng.choice(PHASES), time.monotonic() + 0.3
@@ -383,7 +387,7 @@ class Driver:
         self._ending = True
         for pid in list(self._by_pid):
             processes.told_to(pid, signal.SIGTERM)
-        until_s = time.monotonic() + 30
+        until_s = time.monotonic() + READY_S
         while self._by_pid and time.monotonic() < until_s:
             self._turn()
         self._killed.add(self._service)
@@ -401,7 +405,7 @@ class Driver:
             processes.told_to(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         mark = f"{MARK}={os.environ[MARK]}"
-        until_s = time.monotonic() + 10
+        until_s = time.monotonic() + READY_S
         while (left := list(processes.marked(mark))) and time.monotonic() < until_s:
             time.sleep(0.2)
         self.round.wrong += [f"I11 process {pid} is left: {words}" for pid, words in left]

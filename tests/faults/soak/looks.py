@@ -1,26 +1,12 @@
 """What a driver asks the machine and the store from outside: ports, runs that are open or bad."""
 
-import os
 import socket
 import sqlite3
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tests.faults.soak.app import BAD
-
-# Below those that the kernel gives to anybody, from another one on in each process.
-_PORTS = iter(range(10_000 + os.getpid() * 97 % 9_000, 20_000))
-
-
-def free_port() -> int:
-    """Return a port that nobody takes by chance before it is used."""
-    while True:
-        port = next(_PORTS)
-        with suppress(OSError), socket.socket() as one:
-            one.bind(("127.0.0.1", port))
-            return port
 
 
 def listening() -> socket.socket:

@@ -193,7 +193,7 @@ class Human:
 
     def _let_go(self, session: RemoteSession) -> None:
         """Release what is held, so that all can end; the faults are over by then."""
-        until_s = time.monotonic() + 60
+        until_s = time.monotonic() + 600
         while time.monotonic() < until_s:
             try:
                 session.catch_up()
