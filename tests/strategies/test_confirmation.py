@@ -128,9 +128,7 @@ def test_halving_rounds_find_the_best_of_many_more_often_than_two_repeats() -> N
     for seed in range(200):
         for kept, found in regrets.items():
             rng = np.random.default_rng(seed)
-            ones = [
-                Observation(space.configuration(i), truth[i] + rng.normal()) for i in range(40)
-            ]
+            ones = [Observation(space.configuration(i), truth[i] + rng.normal()) for i in range(40)]
             while (left := 40 + kept - len(ones)) > 0:
                 choice = choose(ones)
                 assert choice is not None
