@@ -4,7 +4,6 @@ Every proposal is a run, a repeated one too. A combination that is missing from 
 failed run, which the method is told.
 """
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from assistant.analysis.recommendation import KEPT_RUNS
+from assistant.analysis.recommendation import confirming_round, kept_runs
 from benchmarks.peers import searches
 from benchmarks.spaces import Problem
 from strategies import (
@@ -47,7 +46,8 @@ class Method:
         text: as written; its name in the results.
         name: of one of our registered strategies, or of a peer.
         options: of either. Strategies also have ``exploitation``, the share inside regions, and
-            ``confirm``, the last runs that repeat the winner where every run draws its noise.
+            ``confirm``, the last runs that repeat the winner and its rivals where every run draws
+            its noise; as auto-steering does where it is not given.
     """
 
     text: str
@@ -75,14 +75,15 @@ class Method:
             )
         else:
             make_strategy(name, **{k: v for k, v in options.items() if k not in STEERED})
-            if not isinstance(method.confirm, int) or method.confirm < 0:
+            confirm = method.confirm
+            if confirm is not None and (not isinstance(confirm, int) or confirm < 0):
                 raise OptionError(f"the method '{text}' confirms with a number of runs from 0 on.")
         return method
 
     @property
-    def confirm(self) -> int:
-        """Last runs of a noisy sweep that repeat the winner; as auto-steering does by default."""
-        runs: int = self.options.get("confirm", KEPT_RUNS)
+    def confirm(self) -> int | None:
+        """Last runs of a noisy sweep that are replicates; None is as auto-steering does."""
+        runs: int | None = self.options.get("confirm")
         return runs
 
     @property
@@ -108,7 +109,8 @@ class Chooser(Protocol):
 class OurChooser:
     """One of our strategies, with what it learns from; quality is the negative objective.
 
-    After ``search_runs`` runs the others repeat what would be recommended, and its rivals.
+    Where results vary (``noisy_budget`` runs in all), the last ones repeat what would be
+    recommended, and its rivals, by the rules of auto-steering.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class OurChooser:
         problem: Problem,
         seed: int | Sequence[int],
         earlier: tuple[EarlierSweep, ...] = (),
-        search_runs: float = math.inf,
+        noisy_budget: int | None = None,
     ) -> None:
         exploitation = method.options.get("exploitation")
         options = {k: v for k, v in method.options.items() if k not in STEERED}
@@ -127,17 +129,20 @@ class OurChooser:
         )
         self._swept = method.name in SWEPT
         self._problem, self._rng = problem, np.random.default_rng(seed)
-        self._earlier, self._search_runs = earlier, search_runs
+        self._earlier, self._noisy_budget, self._confirm = earlier, noisy_budget, method.confirm
         self._observations: list[Observation] = []
         self._failures: list[Failure] = []
         self._queue: list[Configuration] = []
+        self._confirming = False
         self.cpu_s = 0.0
 
     def ask(self) -> int | None:
         """See `Chooser.ask`."""
         before_s = time.process_time()
-        if len(self._observations) + len(self._failures) >= self._search_runs:
-            self._queue = self._confirmations() or self._queue
+        if not (self._confirming and self._queue):
+            confirmations_due = self._confirmations()
+            self._confirming = bool(confirmations_due)
+            self._queue = confirmations_due or self._queue
         if not self._queue:
             knowledge = Knowledge(
                 self._problem.space,
@@ -155,8 +160,15 @@ class OurChooser:
         return self._problem.index(self._queue.pop(0)) if self._queue else None
 
     def _confirmations(self) -> list[Configuration]:
-        choice = choose(self._observations)
-        repeats = () if choice is None else confirmations(choice, 1, self._problem.space)
+        """Return the next round of replicates; none while runs are left to search with."""
+        if self._noisy_budget is None:
+            return []
+        kept = kept_runs(self._noisy_budget) if self._confirm is None else self._confirm
+        left = self._noisy_budget - len(self._observations) - len(self._failures)
+        choice = choose(self._observations) if left <= kept else None
+        if choice is None:
+            return []
+        repeats = confirmations(choice, confirming_round(left), self._problem.space)
         return [suggestion.configuration for suggestion in repeats]
 
     def tell(self, index: int, objective: float | None) -> None:
@@ -246,8 +258,8 @@ def play(
         chooser = PeerChooser(method, problem, seed, budget, python)
         by = searches.peer(method.name, python).version
     else:
-        search_runs = budget - method.confirm if problem.run_noise else math.inf
-        chooser = OurChooser(method, problem, seed, earlier, search_runs)
+        noisy_budget = budget if problem.run_noise else None
+        chooser = OurChooser(method, problem, seed, earlier, noisy_budget)
         by = "copperline"
     best = problem.goal(0.0)
     noise_sd = problem.run_noise * (problem.goal(1.0) - best)

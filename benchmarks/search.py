@@ -23,9 +23,9 @@ they are not there yet. The kinds are told apart: the measured tables are the he
 * A last table has the ratios by trait of the spaces, of all kinds together: where runs fail, where
   none does, two levels each, few rows that would do, plateaus, noise.
 * ``--noise 0.2`` adds noise to every run, of this share of (median - best). A method may repeat
-  runs; ours repeat what they would recommend in their last two, ``grasp:confirm=5`` in five. Runs
-  to a goal are then by the true values, and a table has the true regret of what would be
-  recommended, by one rule for all methods, `strategies.choose`.
+  runs; ours repeat what they would recommend, and its rivals, in their last quarter as a sweep
+  does, ``grasp:confirm=2`` in two. Runs to a goal are then by the true values, and a table has the
+  true regret of what would be recommended, by one rule for all methods, `strategies.choose`.
 * Ratios compare one method (``--against``) with each other one, over the seeds that both have,
   with 95 % intervals of a bootstrap over the spaces.
 * Seconds per suggestion are CPU seconds of asking and telling, on one thread.

@@ -2,7 +2,8 @@
 
 Where results vary, the best of many runs is often a lucky one; see
 `strategies.steering.confirmation`. Auto-steering therefore keeps the last runs to repeat the
-winner. Also the strategy that chooses the next suggestions, and the limits that end a sweep.
+winner and its rivals. Also the strategy that chooses the next suggestions, and the limits that end
+a sweep.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ from strategies import (
     strategy_entry,
 )
 
-KEPT_RUNS = 2  # Runs that auto-steering keeps to confirm the winner of a noisy program
+KEPT_RUNS = 2  # Fewest runs that auto-steering keeps to confirm the winner of a noisy program
 
 KEPT_FROM = 10  # ... if the budget has at least so many runs
+
+KEPT_SHARE = 4  # It keeps one run in so many
+
+MOST_KEPT = 15  # ... and at most so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +121,27 @@ def search_room(experiment: Experiment, limit: int | None, left: int | None) -> 
     """
     if limit is None or left is None or limit < KEPT_FROM or not experiment.is_noisy:
         return left
-    if left <= KEPT_RUNS and not _can_confirm(experiment):
+    kept = kept_runs(limit)
+    if left <= kept and not _can_confirm(experiment):
         return left  # nothing to confirm, so try something new
-    return max(0, left - KEPT_RUNS)
+    return max(0, left - kept)
+
+
+def kept_runs(limit: int) -> int:
+    """Return how many of ``limit`` runs are kept to confirm the winner of a noisy program.
+
+    ``python -m benchmarks.search --noise`` measures what they are worth.
+    """
+    return max(KEPT_RUNS, min(limit // KEPT_SHARE, MOST_KEPT))
+
+
+def confirming_round(left: int) -> int:
+    """Return how many of ``left`` runs the next round of confirmations has: half of those kept."""
+    return (min(left, MOST_KEPT) + 1) // 2
 
 
 def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | None) -> bool:
-    """Return whether the next run should be a replicate of the best configuration.
+    """Return whether the next runs should be replicates of the best configurations.
 
     Where every allowed configuration has a run, the rest of the budget may go to separating the
     winner from its rivals, until that is done or a repetition fails.
@@ -132,10 +151,14 @@ def is_confirmation_due(experiment: Experiment, limit: int | None, left: int | N
     choice = experiment.choice
     if choice is None or not confirmations(choice, 1, experiment.space):
         return False
-    if limit >= KEPT_FROM and confirmed_last(experiment) < KEPT_RUNS:
-        return True
+    exhausted = is_exhausted(experiment)
+    if limit >= KEPT_FROM:
+        if confirmed_last(experiment) < KEPT_RUNS:
+            return True
+        if left <= kept_runs(limit) and not exhausted:
+            return True
     failed = any(run.source == "replicate" for run in experiment.runs_in(RunState.FAILED))
-    return is_exhausted(experiment) and choice.basis in ("repeated", "unknown") and not failed
+    return exhausted and choice.basis in ("repeated", "unknown") and not failed
 
 
 def is_exhausted(experiment: Experiment) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from assistant.analysis.broken_program import broken_program
 from assistant.analysis.experiment_state import experiment_state
-from assistant.analysis.recommendation import KEPT_FROM, KEPT_RUNS
+from assistant.analysis.recommendation import KEPT_FROM, kept_runs
 from assistant.applications import application_entry
 from assistant.applications.scheduling import READING, RECORDED_WAITS
 from assistant.cli.console import (
@@ -360,8 +360,8 @@ def _introduce(session: ExperimentQueries) -> None:
     limit = session.experiment.sla.max_runs
     if session.experiment.is_noisy and limit is not None and limit >= KEPT_FROM:
         say(
-            f"  results vary from run to run: the last {KEPT_RUNS} runs are kept to confirm the "
-            "winner"
+            "  results vary from run to run: the last "
+            f"{kept_runs(limit)} runs are kept to confirm the winner"
         )
     entry = application_entry(opened.application)
     if entry is not None and entry.compiles and _compiling():

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from assistant.analysis.broken_program import broken_program, runs_to_repeat
 from assistant.analysis.recommendation import (
     confirmed_last,
+    confirming_round,
     goal_to_confirm,
     is_confirmation_due,
     is_exhausted,
@@ -104,7 +105,7 @@ def _search(
         if proposals:
             continue
         if is_confirmation_due(session.experiment, limits.limit, limits.left):
-            session.confirm(1)  # one at a time, because its result decides what is repeated next
+            session.confirm(confirming_round(limits.left or 1))
             continue
         exhausted = n > 0 or (bool(limits.left) and is_exhausted(session.experiment))
         return _ended(session.experiment, exhausted=exhausted)

@@ -5,7 +5,8 @@ ranked by means that are shrunk towards the mean of all, the more the fewer runs
 winner counts as confirmed only once it was repeated, or leads by more than the noise explains.
 
 References: Efron & Morris 1975, Data analysis using Stein's estimator and its generalizations;
-Bechhofer, Santner & Goldsman 1995, Design and Analysis of Experiments for Statistical Selection.
+Bechhofer, Santner & Goldsman 1995, Design and Analysis of Experiments for Statistical Selection;
+Karnin, Koren & Somekh 2013, Almost optimal exploration in multi-armed bandits.
 """
 
 from __future__ import annotations
@@ -130,9 +131,9 @@ class Choice:
     # candidate with the best estimate; where noise explains all differences, so that all
     # estimates are equal, the one that leads if it explained a little less
     winner: Candidate
-    runner_up: Candidate | None  # the next, None without another
-    # others whose means do not differ from the winner's beyond the noise, the better first; empty
-    # where the noise is unknown or none
+    contenders: tuple[Candidate, ...]  # all others, the better first
+    # contenders whose means do not differ from the winner's beyond the noise; empty where the noise
+    # is unknown or none
     rivals: tuple[Candidate, ...]
     noise: Noise | None  # noise of the replicates, None without any
     # 95% interval of the winner's mean quality, of no width where results do not vary, None where
@@ -165,7 +166,6 @@ def choose(
         return None
     noise = None if deterministic else _noise_in(groups)
     winner, *contenders = _ranked(feasible, noise)
-    runner_up = contenders[0] if contenders else None
     rivals = () if noise is None else _rivals(winner, contenders, noise)
     interval = None
     if deterministic:
@@ -184,22 +184,23 @@ def choose(
         basis = "repeated" if contested else "replicates"
     elif noise is not None and contenders and not rivals:
         basis = "gap"
-    return Choice(winner, runner_up, rivals, noise, interval, basis)
+    return Choice(winner, tuple(contenders), rivals, noise, interval, basis)
 
 
 def confirmations(choice: Choice, n: int, space: ParameterSpace) -> tuple[Suggestion, ...]:
     """Return up to ``n`` suggested replicates that would confirm the recommendation.
 
-    The winner first, until it has two runs; then the one with the fewest runs among the winner and
-    its rivals (the runner-up, where the noise is unknown), the better first. A configuration that
-    is closed or excluded now is not run again, so there may be fewer, or none.
+    They are divided among the best ``n`` of the winner and its rivals (of all, where the noise is
+    unknown), at least two: the winner first, until it has two runs; then the one with the fewest
+    runs, the better first. So rounds of half the runs that are left are sequential halving (Karnin,
+    Koren & Somekh 2013). A configuration that is closed or excluded now is not run again, so there
+    may be fewer, or none.
     Raises `OptionError` unless ``n`` is a whole number of at least 1.
     """
     require_count(n)
-    rivals = choice.rivals
-    if choice.noise is None and choice.runner_up is not None:
-        rivals = (choice.runner_up,)
-    contest = [c for c in (choice.winner, *rivals) if space.is_allowed(c.configuration)]
+    rivals = choice.contenders if choice.noise is None else choice.rivals
+    allowed = [c for c in (choice.winner, *rivals) if space.is_allowed(c.configuration)]
+    contest = allowed[: max(n, 2)]
     runs = {c.configuration: c.n for c in contest}
     suggestions: list[Suggestion] = []
     while contest and len(suggestions) < n:

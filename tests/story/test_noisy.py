@@ -58,15 +58,15 @@ def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
 ) -> None:
     assert run(["sweep", "sweep.toml"]) == 0
     printed = capsys.readouterr()
-    assert "results vary from run to run: the last 2 runs are kept to confirm" in printed.err
-    assert "the last 2 runs confirmed the winner" in " ".join(printed.out.split())
+    assert "results vary from run to run: the last 3 runs are kept to confirm" in printed.err
+    assert "the last 3 runs confirmed the winner" in " ".join(printed.out.split())
     (line,) = [s.strip() for s in printed.out.splitlines() if "is recommended" in s]
     assert run(["report", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"]["sentence"] == line
     page = Path(found["report"]).read_text()
     assert line.replace("'", "&#39;") in page
-    assert page.count('<span class="tag">replicate</span>') == 2
+    assert page.count('<span class="tag">replicate</span>') == 3
 
 
 def test_the_command_line_and_the_browser_confirm_alike(folder: Path) -> None:
@@ -84,8 +84,8 @@ def test_the_command_line_and_the_browser_confirm_alike(folder: Path) -> None:
     by_cli = event_log.load(event_log.experiments()[0].id)
     assert told(by_cli)[:-1] == told(in_browser)
     sources = [line[0] for line in told(by_cli) if isinstance(line, tuple) and len(line) == 4]
-    assert sources[-2:] == ["replicate"] * 2
-    assert sources.count("replicate") == 2
+    assert sources[-3:] == ["replicate"] * 3
+    assert sources.count("replicate") == 3
 
 
 def test_a_person_repeats_and_confirms_in_the_browser(

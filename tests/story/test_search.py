@@ -503,11 +503,12 @@ def test_every_run_draws_its_noise_and_the_last_ones_repeat_the_winner() -> None
         return [int(index) for index in told["proposals"].split()]
 
     assert n_duplicates(proposals("random", 0.0)) == 0
-    assert n_duplicates(proposals("random", 0.3)) == 2
+    assert n_duplicates(proposals("random", 0.3)) == 3
+    assert n_duplicates(proposals("random:confirm=2", 0.3)) == 2
     assert n_duplicates(proposals("random:confirm=5", 0.3)) == 5
     assert n_duplicates(proposals("random:confirm=0", 0.3)) == 0
-    assert proposals("random", 0.3)[:12] == proposals("random", 0.0)[:12]
-    assert set(proposals("random", 0.3)[12:]) < set(proposals("random", 0.3)[:12])
+    assert proposals("random", 0.3)[:11] == proposals("random", 0.0)[:11]
+    assert set(proposals("random", 0.3)[11:]) < set(proposals("random", 0.3)[:11])
 
 
 def test_what_is_recommended_is_judged_by_its_true_value() -> None:
