@@ -297,7 +297,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page of the parameter space and return a request to submit a run, or None."""
     keys = _MapKeys(experiment.opened.experiment_id)
     st.subheader("Space")
-    if not experiment.measured:
+    if not experiment.observations:
         st.info(
             "Nothing has been measured yet, so the map is empty. Submit runs on *Suggestions*, or "
             "click a cell and add it to the queue yourself.",
@@ -472,7 +472,7 @@ def _alt(experiment: Experiment, space_map: SpaceMap) -> str:
 
 
 def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
-    grid, n = space_map.grid, len(experiment.measured)
+    grid, n = space_map.grid, len(experiment.observations)
     extent = f"of {experiment.space.n_combinations:,} configurations"
     notes = [
         f"{space_map.grid.columns * space_map.grid.rows:,} cells {extent}; click one for more."

@@ -133,7 +133,7 @@ def value_title(experiment: Experiment) -> str:
 
 def too_few(experiment: Experiment) -> str:
     """Return why there are too few results for a prediction, or an empty text if enough."""
-    n = len(experiment.measured)
+    n = len(experiment.observations)
     if n >= FEW:
         return ""
     have = "none has" if n == 0 else f"only {n} has"
