@@ -21,4 +21,4 @@ if __name__ == "__main__":  # Streamlit draws a page
     run_app(_store)
 else:  # the web server asks for the app
     _policy = access_policy()
-    app = st.App(__file__, middleware=middleware(_policy, _store), lifespan=lifespan(_policy, _store))
+    app = st.App(__file__, middleware=middleware(_policy), lifespan=lifespan(_policy, _store))

@@ -6,7 +6,6 @@ While the service is away, the last state stays on the screen. `seed` sets first
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +23,7 @@ from assistant.analysis.forecast import forecast
 from assistant.client.api import ApiClient, HttpStore
 from assistant.client.remote_session import RemoteSession
 from assistant.config.snapshot import rebuild
-from assistant.core.errors import AssistantError, ServiceError
+from assistant.core.errors import ServiceError
 from assistant.core.events import ExperimentOpened
 from assistant.core.experiment import Experiment
 from assistant.core.forecast import Forecast
@@ -187,21 +186,6 @@ class ServiceConnection:
                     self._desks[experiment_id] = view
         return view
 
-    def open_ahead(self, experiment_id: str, *, with_forecast: bool) -> None:
-        """Open an experiment in a thread, so that a page that needs it waits less.
-
-        Nothing is said of a failure: the page meets it again.
-        """
-
-        def open_view() -> None:
-            with suppress(AssistantError):
-                view = self.view_model(experiment_id)
-                if with_forecast:
-                    view.forecast()
-
-        if experiment_id not in self._desks:
-            threading.Thread(target=open_view, daemon=True).start()
-
     def _reached(self) -> tuple[ApiClient, ApiClient]:
         with self._lock:
             if self._links is None:
@@ -210,7 +194,7 @@ class ServiceConnection:
             return self._links
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(show_spinner="Starting the service …")
 def service_connection(store: str) -> ServiceConnection:
     """Return the connection to a store's service, shared within this process."""
     return ServiceConnection(Path(store))

@@ -13,17 +13,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from threading import Thread
-from urllib.parse import parse_qs
 
 import streamlit as st
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, file_util
 
 from assistant.core.errors import ServiceError, SettingsError
 from assistant.core.files import replace_private
 from assistant.service.browser_access import AccessPolicy, BrowserAccess, opening_page
-from assistant.ui.state import ServiceConnection, service_connection
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _OPENING_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
@@ -41,31 +38,9 @@ def access_policy() -> AccessPolicy:
         sys.exit(2)
 
 
-def middleware(policy: AccessPolicy, store: Path) -> list[Middleware]:
+def middleware(policy: AccessPolicy) -> list[Middleware]:
     """Return the middleware that stands before every page, file and web socket of Streamlit."""
-    return [
-        Middleware(BrowserAccess, policy=policy, content_policy=content_security_policy()),
-        Middleware(OpenedAhead, connection=service_connection(str(store))),
-    ]
-
-
-class OpenedAhead:
-    """ASGI middleware that opens the experiment in an address when its page is requested.
-
-    The browser loads the scripts of the page meanwhile. Without access no request gets here.
-    """
-
-    def __init__(self, app: ASGIApp, connection: ServiceConnection) -> None:
-        self._app, self._connection = app, connection
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] == "http" and scope["method"] == "GET":
-            query = parse_qs(scope["query_string"].decode("latin-1"))
-            for experiment_id in query.get("e", ())[:1]:
-                is_overview = scope["path"].endswith("/overview")
-                self._connection.open_ahead(experiment_id, with_forecast=is_overview)
-        await self._app(scope, receive, send)
+    return [Middleware(BrowserAccess, policy=policy, content_policy=content_security_policy())]
 
 
 def content_security_policy() -> str:

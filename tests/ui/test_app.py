@@ -1,22 +1,18 @@
 """The frame around the pages, by the script itself: what is open, who executes, what is wrong."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.responses import PlainTextResponse
-from starlette.testclient import TestClient
-from starlette.types import ASGIApp
 from streamlit.testing.v1 import AppTest
 
 from assistant import Experiment, Forecast, RunState, Sla, load_session, open_session
 from assistant.analysis.forecast import forecast
 from assistant.cli.main import run
-from assistant.core.errors import AssistantError
 from assistant.core.sla import AutoSteering
 from assistant.executors.serial import SerialExecutor
-from assistant.service.browser_access import AccessPolicy
 from assistant.service.experiment_service import ExperimentService
 from assistant.service.store_lock import StoreLock, find_endpoint
 from assistant.session import execution
@@ -25,8 +21,6 @@ from assistant.ui import state
 from assistant.ui.app import PAGES
 from assistant.ui.pages.new_form import Form
 from assistant.ui.pages.new_preview import NewExperiment, open_from
-from assistant.ui.web_server import middleware
-from benchmarks.browsing import await_that
 from tests.assistant.examples import Bowl
 from tests.ui.screens import at_page, desk_in, first_page, go, press, shown, until, until_done
 
@@ -256,48 +250,23 @@ def test_what_a_page_has_computed_is_forgotten_with_the_next_result(
     assert after == content(at_page(opened.session.id, name))
 
 
-def test_an_address_opens_its_experiment_for_those_who_have_access(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[str, bool]] = []
-
-    def noted(_: state.ServiceConnection, experiment_id: str, *, with_forecast: bool) -> None:
-        asked.append((experiment_id, with_forecast))
-
-    monkeypatch.setattr(state.ServiceConnection, "open_ahead", noted)
-    policy = AccessPolicy()
-    app: ASGIApp = PlainTextResponse("the page")
-    for layer in reversed(middleware(policy, store)):
-        app = layer.cls(app, *layer.args, **layer.kwargs)
-    browser = TestClient(app, base_url="http://127.0.0.1")
-    assert browser.get("/overview?e=a").status_code == 403
-    assert not asked
-    assert browser.get(f"/overview?e=b%20c&token={policy.token}").text == "the page"
-    assert browser.get("/ui/space?e=d").text == "the page"
-    assert browser.get("/overview").text == "the page"
-    assert asked == [("b c", True), ("d", False)]
-
-
-def test_what_is_opened_ahead_is_not_opened_again(
+def test_browsers_that_open_an_experiment_at_once_share_its_reading(
     opened: NewExperiment, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[threading.Thread] = []
+    connection, made = state.service_connection(str(store)), threading.Semaphore(0)
+    has_second_come = threading.Event()
     build = state.ExperimentViewModel.__init__
 
     def noted(self: state.ExperimentViewModel, *args: Any) -> None:
-        made.append(threading.current_thread())
+        made.release()
+        has_second_come.wait(1.0)
         build(self, *args)
 
     monkeypatch.setattr(state.ExperimentViewModel, "__init__", noted)
-    connection = state.service_connection(str(store))
-    connection.open_ahead(opened.session.id, with_forecast=True)
-    await_that(lambda: bool(made), "the experiment was opened")
-    view = connection.view_model(opened.session.id)  # waits for the thread
-    assert made != [threading.current_thread()]
-    await_that(lambda: view._thought is not None, "the forecast was made")
-    connection.open_ahead(opened.session.id, with_forecast=True)
-    assert connection.view_model(opened.session.id) is view
-    assert len(made) == 1
-    connection.open_ahead("no-such", with_forecast=True)
-    with pytest.raises(AssistantError, match="no-such"):
-        connection.view_model("no-such")
+    with ThreadPoolExecutor() as browsers:
+        first = browsers.submit(connection.view_model, opened.session.id)
+        assert made.acquire(timeout=30)
+        second = browsers.submit(connection.view_model, opened.session.id)
+        assert not made.acquire(timeout=0.2), "the second waits"
+        has_second_come.set()
+        assert first.result() is second.result()
