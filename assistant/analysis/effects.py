@@ -115,7 +115,9 @@ def response_observations(
 
     Without a goal the quality is the value itself. The default is the objective's own value.
     """
-    target = response or first_response(experiment)
+    target, first = response or first_response(experiment), first_response(experiment)
+    if target == first and only == EVERY and not experiment.opened.objective.constraints:
+        return experiment.observations
     observations = []
     for run in experiment.runs:
         if run.outcome is not None and only.takes(experiment, run):
@@ -311,8 +313,8 @@ def effects_report(
     """
     looked_at = response or first_response(experiment)
     every = response_observations(experiment, looked_at, only)
-    model = _fitted(experiment, looked_at, only, pairs)
     additive = _fitted(experiment, looked_at, only)
+    model = _fitted(experiment, looked_at, only, pairs) if pairs else additive
     sign = looked_at.sign
     places = {level_range.parameter: i for i, level_range in enumerate(additive.ranges)}
     contrasts = tuple(

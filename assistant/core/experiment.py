@@ -594,15 +594,6 @@ class Experiment:
         return {}
 
     @cached_property
-    def measured(self) -> tuple[Observation, ...]:
-        """Measured quality of each completed run as an observation, including infeasible runs."""
-        return tuple(
-            Observation(run.configuration, run.outcome.quality)
-            for run in self._runs.values()
-            if run.outcome is not None
-        )
-
-    @cached_property
     def measured_anova(self) -> AnovaModel | None:
         """ANOVA model of the measured qualities; None before the first result."""
         if not self.observations:

@@ -168,7 +168,7 @@ class ServiceConnection:
         self.store = store
         self.companion = ServiceSupervisor(store)
         self._desks: dict[str, ExperimentViewModel] = {}
-        self._lock = threading.Lock()
+        self._lock, self._opening = threading.Lock(), threading.Lock()
         self._links: tuple[ApiClient, ApiClient] | None = None
 
     def http_store(self) -> HttpStore:
@@ -177,12 +177,13 @@ class ServiceConnection:
 
     def view_model(self, experiment_id: str) -> ExperimentViewModel:
         """Return the shared view of an experiment, or raise AssistantError on failure."""
-        with self._lock:
-            view = self._desks.get(experiment_id)
+        view = self._desks.get(experiment_id)
         if view is None:
-            view = ExperimentViewModel(*self._reached(), experiment_id, self.store)
-            with self._lock:
-                view = self._desks.setdefault(experiment_id, view)
+            with self._opening:  # a second caller waits for the view of the first
+                view = self._desks.get(experiment_id)
+                if view is None:
+                    view = ExperimentViewModel(*self._reached(), experiment_id, self.store)
+                    self._desks[experiment_id] = view
         return view
 
     def _reached(self) -> tuple[ApiClient, ApiClient]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -54,44 +53,36 @@ def measure_coverage(space: ParameterSpace, observations: Sequence[Observation])
     Runs at closed levels or excluded combinations do not count. Raises `SpaceError` if an
     observation is not of this space.
     """
-    cells = [o.configuration for o in observations if space.is_allowed(o.configuration)]
-    ids = np.array([c.level_ids for c in cells], dtype=np.int64)
-    ids = ids.reshape(len(cells), len(space.parameters))
-    columns = np.where(space.inactive_in(ids), INACTIVE, ids).T.tolist()
+    ids = space.level_ids([o.configuration for o in observations])
+    rows = space.allowed_of(list(map(tuple, ids.tolist())))
+    marked = space.marked_ids(np.array(rows, dtype=np.int64).reshape(len(rows), ids.shape[1]))
+    positions = range(len(space.parameters))
     return SpaceCoverage(
+        tuple(_level_coverage(space, (i,), marked) for i in positions),
         tuple(
-            _level_coverage(space, (name,), _counted(column))
-            for name, column in zip(space.names, columns, strict=True)
+            _level_coverage(space, pair, marked) for pair in itertools.combinations(positions, 2)
         ),
-        tuple(
-            _level_coverage(space, (first, second), _counted(a, b))
-            for (first, a), (second, b) in itertools.combinations(
-                zip(space.names, columns, strict=True), 2
-            )
-        ),
-        len(set(cells)),
+        len(set(rows)),
         space.count_allowed(),
     )
 
 
-def _counted(*columns: Sequence[int]) -> Counter[tuple[int, ...]]:
-    """Count the level combinations of columns, without those of inactive parameters."""
-    rows = zip(*columns, strict=True)
-    return Counter(row for row in rows if INACTIVE not in row)
-
-
 def _level_coverage(
-    space: ParameterSpace, names: tuple[str, ...], counts: Counter[tuple[int, ...]]
+    space: ParameterSpace, positions: tuple[int, ...], marked: NDArray[np.int64]
 ) -> LevelCoverage:
-    allowed = space.allowed_combinations(names)
-    most = max(counts.values(), default=0)
+    """Return the coverage of level combinations by `ParameterSpace.marked_ids` of the runs."""
+    names = tuple(space.names[i] for i in positions)
+    n_levels = [space.parameters[i].n_levels for i in positions]
+    columns = marked[:, positions]
+    active = columns[(columns < n_levels).all(axis=1)]
+    counts = np.unique(np.ravel_multi_index(tuple(active.T), n_levels), return_counts=True)[1]
+    n_seen, allowed = len(counts), space.allowed_combinations(names)
+    most = int(counts.max(initial=0))
     if allowed is None:
-        return LevelCoverage(names, len(counts), None, None, most)
-    least = min(counts.values(), default=0) if len(counts) == len(allowed) else 0
-    return LevelCoverage(names, len(counts), len(allowed), least, most)
+        return LevelCoverage(names, n_seen, None, None, most)
+    least = int(counts.min()) if n_seen and n_seen == len(allowed) else 0
+    return LevelCoverage(names, n_seen, len(allowed), least, most)
 
-
-INACTIVE = -1  # In place of the level id of an inactive parameter
 
 MOST_ENTRIES = 4_000_000
 """Greatest number of configurations times design columns, which bounds the memory of the search."""

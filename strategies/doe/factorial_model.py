@@ -146,7 +146,7 @@ class FactorialModel:
         coding = Coding.of(space, level_ids, _positions(space, pairs))
         response = responses(observations)
         relative = response - response[0] if n else response
-        solution = solve(coding.design(ids), relative) if n else None
+        solution = solve(coding, ids, relative) if n else None
         return cls(coding, ids, relative, solution, _pure_error(ids, relative))
 
     def with_pairs(self, pairs: Sequence[tuple[str, str]]) -> FactorialModel:
@@ -156,7 +156,7 @@ class FactorialModel:
         itself, or for too many columns.
         """
         coding = Coding.of(self.space, self.coding.level_ids, _positions(self.space, pairs))
-        solution = solve(coding.design(self.ids), self.relative) if self.n else None
+        solution = solve(coding, self.ids, self.relative) if self.n else None
         return FactorialModel(coding, self.ids, self.relative, solution, self.pure_error)
 
     @property

@@ -19,7 +19,7 @@ range tests to group means with unequal numbers of replications, Biometrics 12.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -211,27 +211,10 @@ class Solution:
         return bool(np.sum(product**2) > TOLERANCE)
 
 
-@single_blas_thread
-def solve(design: NDArray[np.float64], response: NDArray[np.float64]) -> Solution:
-    """Solve the least squares problem of a design [n, columns] and responses [n]."""
-    matrix, rotated, n_columns = design, response, design.shape[1]
-    if len(design) > n_columns:  # the same solution from a smaller matrix
-        both = np.column_stack((design, response))
-        triangle: NDArray[np.float64] = np.asarray(np.linalg.qr(both, mode="r"))
-        matrix, rotated = triangle[:n_columns, :n_columns], triangle[:n_columns, n_columns]
-    directions, singular, right = np.linalg.svd(matrix, full_matrices=False)
-    rank = int((singular > singular[0] * max(design.shape) * np.finfo(np.float64).eps).sum())
-    basis = right[:rank].T
-    scores = directions[:, :rank].T @ rotated
-    residuals = response - design @ (basis @ (scores / singular[:rank]))
-    scale = float(np.abs(response).max())
-    if not scale or float(np.abs(residuals).max()) <= GRAINS * grain_of(scale):
-        residuals = np.zeros_like(residuals)
-    return Solution(basis, singular[:rank], scores, residuals)
-
-
 Term: TypeAlias = tuple[int, ...]
 """Positions of the parameters of a term: one for a main effect, two for an interaction."""
+
+CONSTANT: Term = ()
 
 MOST_COLUMNS = 600
 """Most columns of a design matrix; beyond it least squares takes minutes and much memory."""
@@ -307,17 +290,26 @@ class Coding:
         found: NDArray[np.intp] = place[ids]  # past the end, an IndexError, for one not coded
         return found
 
-    def design(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the design float64 [n, columns] of coded level ids int64 [n, parameters]."""
-        n = len(ids)
-        coded = [self.contrasts[i][self.places(i, ids[:, i])] for i in range(ids.shape[1])]
-        for i, inactive in enumerate(self.space.inactive_in(ids).T):
-            coded[i][inactive] = 0.0  # a nested factor: its levels differ within the active runs
-        matrix = np.empty((n, self.n_columns))
-        matrix[:, 0] = 1.0
-        for term, block in self.blocks.items():
-            matrix[:, block] = coded[term[0]] if len(term) == 1 else _products(coded, term)
-        return matrix
+    def design(
+        self, ids: NDArray[np.int64], terms: Sequence[Term] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the design float64 [n, columns] of coded level ids int64 [n, parameters].
+
+        With ``terms`` the columns of these only, in their order.
+        """
+        chosen = (CONSTANT, *self.terms) if terms is None else terms
+        inactive = self.space.inactive_in(ids)
+        coded = {}
+        for i in {i for term in chosen for i in term}:
+            coded[i] = self.contrasts[i][self.places(i, ids[:, i])]
+            coded[i][inactive[:, i]] = 0.0  # a nested factor: levels differ within the active runs
+        parts = [_columns(coded, term, len(ids)) for term in chosen]
+        return np.concatenate(parts, axis=1) if parts else np.empty((len(ids), 0))
+
+    def order(self, terms: Sequence[Term]) -> NDArray[np.intp]:
+        """Return where the columns of `design` with these terms lie in the whole design."""
+        blocks = [self.blocks.get(term, slice(0, 1)) for term in terms]
+        return np.concatenate([np.arange(block.start, block.stop) for block in blocks])
 
     def within(self, term: Term) -> NDArray[np.float64]:
         """Return design rows of a term's level combinations, 0 outside the term's columns.
@@ -353,15 +345,70 @@ class Coding:
         return (f"{first} {second}", *later)
 
 
-def _products(coded: Sequence[NDArray[np.float64]], term: Term) -> NDArray[np.float64]:
-    first, second = (coded[position] for position in term)
-    return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
+def _columns(coded: Mapping[int, NDArray[np.float64]], term: Term, n: int) -> NDArray[np.float64]:
+    """Return the columns of a term in a design of n rows: products of those of its parameters."""
+    columns = np.ones((n, 1))
+    for position in term:
+        columns = (columns[:, :, None] * coded[position][:, None, :]).reshape(n, -1)
+    return columns
+
+
+@single_blas_thread
+def solve(coding: Coding, ids: NDArray[np.int64], response: NDArray[np.float64]) -> Solution:
+    """Solve the least squares problem of coded level ids [n, parameters] and responses [n].
+
+    Runs with the same levels of the widest term share its columns, those of its main effects and
+    the constant. An orthogonal transformation makes one row of them, their mean times the root of
+    their number; only the other columns, less these means, are left to factorise.
+    Reference: Lovell 1963, Seasonal adjustment of economic time series, JASA 58 (the theorem of
+    Frisch and Waugh).
+    """
+    widest = max(coding.terms, key=coding.width)
+    every = (CONSTANT, *coding.terms)
+    shared = [term for term in every if set(term) <= set(widest)]
+    others = [term for term in every if not set(term) <= set(widest)]
+    first, cell, counts = _cells(coding.space, ids, widest)
+    of_cells, of_runs = coding.design(ids[first], shared), coding.design(ids, others)
+    both = np.column_stack((of_runs, response))
+    starts = np.cumsum(counts) - counts
+    means = np.add.reduceat(both[np.argsort(cell, kind="stable")], starts) / counts[:, None]
+    within = (both - means[cell])[counts[cell] > 1]
+    triangle = np.linalg.qr(within, mode="r")[: of_runs.shape[1]]
+    roots = np.sqrt(counts)[:, None]
+    no_cell = np.zeros((len(triangle), of_cells.shape[1]))
+    rotated = np.block([[roots * of_cells, roots * means], [no_cell, triangle]])
+    directions, singular, right = np.linalg.svd(rotated[:, :-1], full_matrices=False)
+    size = max(len(ids), coding.n_columns)
+    rank = int((singular > singular[0] * size * np.finfo(np.float64).eps).sum())
+    scores = directions[:, :rank].T @ rotated[:, -1]
+    coefficients = right[:rank].T @ (scores / singular[:rank])
+    between, inner = np.split(coefficients, [of_cells.shape[1]])
+    residuals = response - (of_cells @ between)[cell] - of_runs @ inner
+    scale = float(np.abs(response).max())
+    if not scale or float(np.abs(residuals).max()) <= GRAINS * grain_of(scale):
+        residuals = np.zeros_like(residuals)
+    basis = np.empty((coding.n_columns, rank))
+    basis[coding.order([*shared, *others])] = right[:rank].T
+    return Solution(basis, singular[:rank], scores, residuals)
+
+
+def _cells(
+    space: ParameterSpace, ids: NDArray[np.int64], term: Term
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first run of each combination of a term's levels, each run's, and their runs."""
+    n_levels = [space.parameters[position].n_levels + 1 for position in term]  # one for inactive
+    codes = np.ravel_multi_index(tuple(space.marked_ids(ids)[:, term].T), n_levels)
+    _, first, cell, counts = np.unique(
+        codes, return_index=True, return_inverse=True, return_counts=True
+    )
+    return first, cell, counts
 
 
 def _contrasts(parameter: Parameter, n: int) -> NDArray[np.float64]:
     return polynomials(n) if parameter.kind == "ordinal" else helmert(n)
 
 
+@lru_cache(maxsize=16)
 def polynomials(n: int) -> NDArray[np.float64]:
     """Return the orthonormal polynomials on n equal steps, float64 [n, n - 1], degree 1 first.
 
@@ -380,9 +427,11 @@ def polynomials(n: int) -> NDArray[np.float64]:
         for _ in range(2):
             column = column - before @ (before.T @ column)
         basis[:, degree] = column / np.linalg.norm(column)
+    basis.flags.writeable = False  # shared by all who ask for it
     return basis[:, 1:]
 
 
+@lru_cache(maxsize=16)
 def helmert(n: int) -> NDArray[np.float64]:
     """Return Helmert contrasts, float64 [n, n - 1]: a level less the mean of those before it.
 
@@ -393,7 +442,9 @@ def helmert(n: int) -> NDArray[np.float64]:
     for j in range(1, n):
         contrasts[:j, j - 1] = -1.0
         contrasts[j, j - 1] = j
-    return contrasts / np.sqrt(np.arange(1.0, n) * np.arange(2.0, n + 1))
+    contrasts /= np.sqrt(np.arange(1.0, n) * np.arange(2.0, n + 1))
+    contrasts.flags.writeable = False  # shared by all who ask for it
+    return contrasts
 
 
 LEAST_CONTRASTS = 3  # Fewest contrasts; with fewer, Lenth's t has less than one degree of freedom

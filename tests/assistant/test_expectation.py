@@ -44,7 +44,7 @@ def steered(runs: int, strategy: str = "grasp") -> Session:
 def test_the_same_model_speaks_whatever_the_strategy(strategy: str) -> None:
     session = steered(8, strategy)
     experiment = session.experiment
-    model = AnovaModel(experiment.space, experiment.measured)
+    model = AnovaModel(experiment.space, experiment.observations)
     free = next(c for c in experiment.space.configurations() if c not in experiment.knowledge.taken)
     found = expected_measure(experiment, free)
     assert found is not None

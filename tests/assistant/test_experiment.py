@@ -99,7 +99,7 @@ def test_what_is_derived_is_computed_once_for_each_state() -> None:
     @once_per_result
     def of_results(experiment: Experiment) -> int:
         computed.append(("results", 0))
-        return len(experiment.measured)
+        return len(experiment.observations)
 
     bowl = Bowl(baseline=TODAY)
     session = open_session(bowl, store=MemoryStore(), sla=Sla(9), seed=0, clock=TickingClock())

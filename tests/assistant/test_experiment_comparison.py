@@ -87,7 +87,7 @@ def test_one_report_over_several_is_one_page() -> None:
 def test_nothing_measured_and_equal_results_have_words() -> None:
     empty = [measured(Bowl(), name, 0) for name in ("a", "b")]
     for experiment in empty:
-        assert not experiment.measured
+        assert not experiment.observations
     data = compare_experiments(empty)
     assert data.groups[0].sentence == "None of them has a result for height yet."
     assert data.best[0].texts == ("no result", "no result")

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from strategies import (
     make_strategy,
 )
 from strategies.doe.coverage import EstimationTarget, measure_coverage, missing_runs
-from strategies.doe.factorial_model import FactorialModel
+from strategies.doe.factorial_model import FactorialModel, all_pairs
 from strategies.gp.anova_model import AnovaModel
 from strategies.gp.untried_predictions import UntriedPredictions
 from strategies.steering.refinement import refinement
@@ -237,6 +238,23 @@ def test_coverage_counts_runs_where_a_parameter_is_active() -> None:
 def test_a_least_squares_fit_is_exact_where_the_response_is_a_sum() -> None:
     model = FactorialModel.fit(SPACE, all_observations())
     assert model.error.mean_square == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("pair", [*all_pairs(SPACE), None])
+def test_a_fit_is_that_of_the_whole_design(pair: tuple[str, str] | None) -> None:
+    noise = np.random.default_rng(1).normal(size=len(all_observations()))
+    history = [
+        replace(o, quality=o.quality + e) for o, e in zip(all_observations(), noise, strict=True)
+    ]
+    model = FactorialModel.fit(SPACE, history, [pair] if pair else [])
+    design = model.coding.design(model.ids)
+    coefficients, _, rank, singular = np.linalg.lstsq(design, model.relative)
+    assert model.solution is not None
+    assert model.solution.rank == rank < len(history)
+    assert model.solution.singular == pytest.approx(singular[:rank])
+    assert model.solution.residuals == pytest.approx(model.relative - design @ coefficients)
+    estimates = model.solution.estimates(design)
+    assert estimates == pytest.approx(design @ coefficients)
 
 
 def test_an_inactive_range_is_not_refined() -> None:

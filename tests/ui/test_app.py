@@ -1,6 +1,9 @@
 """The frame around the pages, by the script itself: what is open, who executes, what is wrong."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -245,3 +248,25 @@ def test_what_a_page_has_computed_is_forgotten_with_the_next_result(
     assert after != before
     state.service_connection.clear()
     assert after == content(at_page(opened.session.id, name))
+
+
+def test_browsers_that_open_an_experiment_at_once_share_its_reading(
+    opened: NewExperiment, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, made = state.service_connection(str(store)), threading.Semaphore(0)
+    has_second_come = threading.Event()
+    build = state.ExperimentViewModel.__init__
+
+    def noted(self: state.ExperimentViewModel, *args: Any) -> None:
+        made.release()
+        has_second_come.wait(1.0)
+        build(self, *args)
+
+    monkeypatch.setattr(state.ExperimentViewModel, "__init__", noted)
+    with ThreadPoolExecutor() as browsers:
+        first = browsers.submit(connection.view_model, opened.session.id)
+        assert made.acquire(timeout=30)
+        second = browsers.submit(connection.view_model, opened.session.id)
+        assert not made.acquire(timeout=0.2), "the second waits"
+        has_second_come.set()
+        assert first.result() is second.result()

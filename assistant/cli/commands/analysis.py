@@ -168,7 +168,7 @@ def _target_words(experiment: Experiment, target: EstimationTarget) -> str:
 def _print_block(session: Session, report: MissingReport, command: str | None) -> None:
     if report.block is None:
         why = "each contains an excluded or failed combination"
-        if not session.experiment.measured:
+        if not session.experiment.observations:
             why = "no run is completed yet"
         OUT.print(f"No factorial block around the runs can be completed: {why}.", soft_wrap=True)
         return

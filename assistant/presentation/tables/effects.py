@@ -96,7 +96,7 @@ def effects_ranking(experiment: Experiment) -> EffectsRanking:
         return ranking_of(effects_report(experiment))
     except AnalysisError as error:
         response, reason = first_response(experiment), f"Effects were not estimated: {error}"
-        n_runs = len(experiment.measured)
+        n_runs = len(experiment.observations)
         return EffectsRanking(response.name, response.unit, n_runs, reason, reason, ())
 
 
@@ -230,7 +230,7 @@ class EffectsSection:
 
 def effects_section(experiment: Experiment) -> EffectsSection | None:
     """Return the effects section of a report, or None if no run has a measured value."""
-    if not experiment.measured:
+    if not experiment.observations:
         return None
     try:
         report = effects_report(experiment)

@@ -284,7 +284,7 @@ def explanation(experiment: Experiment, suggestion: Suggestion) -> SuggestionExp
         f"It was chosen by {suggestion.strategy} ({kind_text(suggestion)}).",
     ]
     prediction = expected_measure(experiment, configuration)
-    n = len(experiment.measured)
+    n = len(experiment.observations)
     if prediction is None:
         sentences.append(f"There is no prediction yet: {n} of at least {FEW} results are known.")
     else:

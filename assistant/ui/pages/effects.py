@@ -301,7 +301,7 @@ class EffectsView:
 def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the effects page and return a request to change a level or add runs, or None."""
     st.subheader("Effects")
-    if not experiment.measured:
+    if not experiment.observations:
         st.info(
             "No run has completed yet, so no effect is known. Submit runs on the page "
             "*Suggestions*; after a few runs this page shows the effects."
@@ -383,7 +383,7 @@ def _scope(experiment: Experiment) -> tuple[AnalysedResponse, RunFilter]:
 
 def _tested_levels(experiment: Experiment) -> list[tuple[str, Level]]:
     """Return the levels with a completed run, of parameters with at least two such levels."""
-    rows = [observation.configuration.level_ids for observation in experiment.measured]
+    rows = [observation.configuration.level_ids for observation in experiment.observations]
     levels: list[tuple[str, Level]] = []
     for position, parameter in enumerate(experiment.space.parameters):
         ids = sorted({row_ids[position] for row_ids in rows}, key=parameter.ranks.__getitem__)

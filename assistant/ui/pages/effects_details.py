@@ -100,7 +100,7 @@ def _levels_on_offer(experiment: Experiment, parameter: Parameter) -> list[Level
     if len(ids) > MOST_LISTED:
         position = experiment.space.names.index(parameter.name)
         measured_ids = {
-            observation.configuration.level_ids[position] for observation in experiment.measured
+            observation.configuration.level_ids[position] for observation in experiment.observations
         }
         marked = (*experiment.space.closed, *experiment.space.preferred)
         measured_ids |= {i for name, i in marked if name == parameter.name}

@@ -297,7 +297,7 @@ def page(view_model: ExperimentView, experiment: Experiment) -> Intent | None:
     """Draw the page of the parameter space and return a request to submit a run, or None."""
     keys = _MapKeys(experiment.opened.experiment_id)
     st.subheader("Space")
-    if not experiment.measured:
+    if not experiment.observations:
         st.info(
             "Nothing has been measured yet, so the map is empty. Submit runs on *Suggestions*, or "
             "click a cell and add it to the queue yourself.",
@@ -433,7 +433,7 @@ def _cached_map(
 def _show(experiment: Experiment, keys: _MapKeys, space_map: SpaceMap) -> None:
     if space_map.mode in ("predicted", "uncertainty") and space_map.expected is None:
         st.info(too_few(experiment), icon=":material/hourglass_top:")
-    if space_map.mode == "regions" and not space_map.regions:
+    if space_map.mode == "regions" and not experiment.regions:
         st.info(
             "No region yet: too few good results lie close together. More runs, or another rule "
             "of regions under *Steering*, may show one.",
@@ -463,7 +463,7 @@ def _alt(experiment: Experiment, space_map: SpaceMap) -> str:
     axes = f"{', '.join(fold.across) or 'nothing'} across, {', '.join(fold.down) or 'nothing'} down"
     text = f"map of {grid.columns * grid.rows:,} configurations, {axes}, coloured by "
     if space_map.mode == "regions":
-        return f"{text}region: {len(space_map.regions)} regions"
+        return f"{text}region: {len(experiment.regions)} regions"
     values = space_map.values[~np.isnan(space_map.values)]
     text += f"{_MODE_WORDS[space_map.mode].lower()} {value_title(experiment)}"
     if not len(values):
@@ -472,7 +472,7 @@ def _alt(experiment: Experiment, space_map: SpaceMap) -> str:
 
 
 def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
-    grid, n = space_map.grid, len(experiment.measured)
+    grid, n = space_map.grid, len(experiment.observations)
     extent = f"of {experiment.space.n_combinations:,} configurations"
     notes = [
         f"{space_map.grid.columns * space_map.grid.rows:,} cells {extent}; click one for more."
@@ -489,7 +489,7 @@ def _notes(experiment: Experiment, space_map: SpaceMap) -> list[str]:
                 else "."
             )
         )
-    if space_map.mode == "regions" and space_map.regions:
+    if space_map.mode == "regions" and experiment.regions:
         notes.append(
             "A number marks the best of each region; where regions overlap, the better one is "
             "drawn. Waiting and running runs in a region are pending."
@@ -541,7 +541,7 @@ def map_table(experiment: Experiment, space_map: SpaceMap) -> pd.DataFrame:
     if space_map.expected is not None:
         frame[f"predicted {title}"] = space_map.expected.values
         frame["from"], frame["to"] = space_map.expected.lows, space_map.expected.highs
-    region_ids = space_map.region_ids()
+    region_ids = space_cell.region_ids(experiment, grid)
     frame["region"] = [str(region_id) if region_id else "" for region_id in region_ids.tolist()]
     frame["may be suggested"] = [admission_words(state) for state in space_map.admitted.tolist()]
     if space_map.mode == "regions":

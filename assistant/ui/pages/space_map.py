@@ -74,8 +74,6 @@ class SpaceMap:
 
     Args:
         expected: predictions; None if not requested or not possible.
-        regions: regions of good results, best first.
-        radius: of a region round its members, in level steps.
         admitted: see `response_map.Admitted`.
         is_admission_known: false where only levels could be checked.
         hidden: number of runs that lie in no cell.
@@ -85,8 +83,6 @@ class SpaceMap:
     grid: Grid
     measured: MeasuredCells
     expected: ExpectedMeasureArrays | None
-    regions: tuple[Region, ...]
-    radius: float
     admitted: NDArray[np.int8]
     is_admission_known: bool
     hidden: int
@@ -96,10 +92,6 @@ class SpaceMap:
     def values(self) -> NDArray[np.float64]:
         """Values shown by the colours of the cells, NaN where unknown."""
         return displayed_values(self.mode, self.measured, self.expected)
-
-    def region_ids(self) -> NDArray[np.int64]:
-        """Return the region of each cell, 0 for none."""
-        return regions_of(self.grid, self.regions, self.radius)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +125,7 @@ def value_title(experiment: Experiment) -> str:
 
 def too_few(experiment: Experiment) -> str:
     """Return why there are too few results for a prediction, or an empty text if enough."""
-    n = len(experiment.measured)
+    n = len(experiment.observations)
     if n >= FEW:
         return ""
     have = "none has" if n == 0 else f"only {n} has"
@@ -153,14 +145,12 @@ def draw_map(
     expected = None
     if mode in ("predicted", "uncertainty"):
         expected = expected_measures(experiment, grid.level_ids, grid.over)
-    radius = experiment.warning_policy.regions.radius
-    regions = experiment.regions
     states, is_known = admitted(grid)
-    marks = _marks(experiment, grid, mode, runs, regions)
+    marks = _marks(experiment, grid, mode, runs)
     spec = response_map(
         _axis(space, fold.across),
         _axis(space, fold.down),
-        CellRegions(regions_of(grid, regions, radius).tolist())
+        CellRegions(region_ids(experiment, grid).tolist())
         if mode == "regions"
         else _colour(experiment, mode, cells, expected),
         states.tolist(),
@@ -169,9 +159,12 @@ def draw_map(
         selected_key=selected,
     )
     hidden = int((grid.cells([run.configuration for run in runs]) == ANY).sum())
-    return SpaceMap(
-        mode, grid, cells, expected, regions, radius, states, is_known, hidden, spec
-    )  # fmt: skip
+    return SpaceMap(mode, grid, cells, expected, states, is_known, hidden, spec)
+
+
+def region_ids(experiment: Experiment, grid: Grid) -> NDArray[np.int64]:
+    """Return the region of good results in each cell of a grid, 0 for none."""
+    return regions_of(grid, experiment.regions, experiment.warning_policy.regions.radius)
 
 
 @once_per_state
@@ -269,9 +262,9 @@ def _marks(
     grid: Grid,
     mode: Mode,
     runs: Sequence[Run],
-    regions: Sequence[Region],
 ) -> list[MapMark]:
     """Return one mark for each cell and kind; baseline and best come last."""
+    regions = experiment.regions if mode == "regions" else ()
     of_run = _in_regions(regions) if mode == "regions" else _by_result(mode)
     marked: list[tuple[Configuration, Kind, str]] = [
         (run.configuration, kind, "") for run in runs if (kind := of_run(run)) is not None
@@ -364,7 +357,7 @@ def cell_panel(
         )
         _cell_summary(experiment, space_map, configuration, centre)
         runs = [run for run in experiment.runs if run.configuration == configuration]
-        for line in _lines(experiment, space_map, configuration, runs):
+        for line in _lines(experiment, configuration, runs):
             st.markdown(labels.escape_markdown(line))
         return _action(view_model, experiment, configuration, runs)
 
@@ -388,9 +381,7 @@ def _cell_summary(
     )
 
 
-def _lines(
-    experiment: Experiment, space_map: SpaceMap, configuration: Configuration, runs: list[Run]
-) -> list[str]:
+def _lines(experiment: Experiment, configuration: Configuration, runs: list[Run]) -> list[str]:
     objective = experiment.opened.objective
     lines = [_run_line(experiment, run) for run in runs]
     summary = experiment.summaries.get(configuration)
@@ -408,10 +399,10 @@ def _lines(
             lines.append(f"Predicted {objective.wrapper}: {value}, {words} of one run {band}.")
     radius = experiment.warning_policy.regions.radius
     homes = [
-        str(r.id) for r in space_map.regions if r.contains(experiment.space, configuration, radius)
+        str(r.id) for r in experiment.regions if r.contains(experiment.space, configuration, radius)
     ]
     where = f"region {' and '.join(homes)}" if homes else "no region of good results"
-    if space_map.regions:
+    if experiment.regions:
         lines.append(f"It lies in {where}.")
     if configuration == experiment.opened.baseline:
         lines.append("It is the current configuration.")

@@ -98,7 +98,7 @@ def _next(
     view_model: ExperimentView, experiment: Experiment, batch: BatchSuggested | None
 ) -> Intent | None:
     is_open = experiment.open_batch is not None
-    n_results = len(experiment.measured)
+    n_results = len(experiment.observations)
     young = n_results < YOUNG
     first = young and not experiment.batches
     how: str | None = None

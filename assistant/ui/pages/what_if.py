@@ -464,7 +464,7 @@ def _opened_map(experiment: Experiment) -> None:
     if drawing is None:
         st.caption("No configuration is allowed, so there is no map.")
         return
-    n = len(drawing.regions)
+    n = len(experiment.regions)
     with st.container(horizontal=True, wrap=False):  # it scrolls, not the whole page
         st.vega_lite_chart(
             saveable(drawing.spec), theme=None, width="content", key=f"{_AT}-map",
