@@ -38,6 +38,7 @@ BEAT_S = 3.0
 """Longest time in seconds between two heartbeats, and so until a worker learns of a lost lease."""
 REPORT_S = 1.0
 """Smallest time in seconds between two reports of one run; only the latest result is sent."""
+LOST_AGAIN_S = 1.0  # Seconds between two requests to end a run whose lease is lost
 IDLE_S = 0.5  # Seconds between two requests for a run while none waits, or without an answer
 MOST_WORDS = 4000  # Longest reason for a returned run
 LOST = (LeaseLostError, UnknownLeaseError)
@@ -431,11 +432,20 @@ class ExecutionLoop:
             self._pause(IDLE_S)
 
     def _stop_lost(self) -> None:
-        """End the executing runs whose leases are lost; called in the heartbeat thread."""
-        for run_id, (lease, executor) in tuple(self._executing.items()):
-            if lease.token in self._heartbeat.lost:
-                executor.stop(run_id)
-        self._on_lost()
+        """End the executing runs whose leases are lost, again every second while there are any.
+
+        A signal that ``on_lost`` sends to a thread just before that thread begins to wait does not
+        wake it. Called in the heartbeat thread, and in others from then on.
+        """
+        executing = tuple(self._executing.items())
+        lost = [(n, own) for n, (lease, own) in executing if lease.token in self._heartbeat.lost]
+        for run_id, executor in lost:
+            executor.stop(run_id)
+        if lost:
+            self._on_lost()
+            again = threading.Timer(LOST_AGAIN_S, self._stop_lost)
+            again.daemon = True
+            again.start()
 
     def _return(self, lease: RunLease, reason: str, *, lost: bool = False) -> None:
         self._heartbeat.drop(lease.token)
