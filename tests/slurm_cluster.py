@@ -24,7 +24,7 @@ WITHIN_S = 300.0
 
 SETTINGS = """
 SlurmdTimeout=30
-MessageTimeout=20
+MessageTimeout=10
 UnkillableStepTimeout=120
 """
 """Added to the configuration: no daemon that a busy machine keeps waiting is taken for dead."""
