@@ -23,9 +23,9 @@ WITHIN_S = 300.0
 """How long anything may take on a busy machine."""
 
 SETTINGS = """
-SlurmdTimeout=120
-MessageTimeout=60
-UnkillableStepTimeout=300
+SlurmdTimeout=30
+MessageTimeout=10
+UnkillableStepTimeout=120
 """
 """Added to the configuration: no daemon that a busy machine keeps waiting is taken for dead."""
 

@@ -164,6 +164,7 @@ def test_what_slurm_refuses_is_said_in_its_words(
     assert not list((tmp_path / jobs.FOLDER).glob("sweep-*"))
     slurm.kill_controller()
     monkeypatch.setattr(executor, "CONNECT_S", 0.0)
+    monkeypatch.setattr(jobs, "COMMAND_S", 300.0)  # Slurm itself tries for 10 s or 20 s
     with pytest.raises(ExecutorError, match=r"Unable to contact slurm controller.*is it running"):
         SlurmExecutor(Bowl(), 1)
 
