@@ -118,15 +118,16 @@ def _may_start(nodes: Nodes, k: int, job: int, now_s: float) -> bool:
     bound_s = _bound_s(nodes, procs, length_s, now_s)
     from_s = bound_s
     _open_book(nodes, from_s, length_s)
-    next_s = _next_s(nodes, last_s)
-    while next_s < math.inf and not _has_room_by(nodes, k, procs, next_s):
-        from_s = next_s
-        _turn_to(nodes, from_s, length_s)
-        next_s = _next_s(nodes, last_s)
-    if from_s > bound_s:
-        _set_bound(nodes, procs, length_s, from_s)
+    is_bounded = False
     while True:
         next_s = _next_s(nodes, last_s)
+        if next_s < math.inf and not _has_room_by(nodes, k, procs, next_s):
+            from_s = next_s
+            _turn_to(nodes, from_s, length_s)
+            continue
+        if not is_bounded and from_s > bound_s:
+            _set_bound(nodes, procs, length_s, from_s)
+        is_bounded = True
         start_s = _earliest(nodes, k, job, now_s, next_s)
         if start_s == NEVER and next_s == math.inf:
             return False
@@ -251,8 +252,7 @@ def _earliest(nodes: Nodes, k: int, job: int, now_s: float, next_s: float) -> fl
     """
     pool, stock, book = nodes.pool, nodes.stocks[k], nodes.book
     procs = pool.jobs[job].procs
-    is_too_wide = stock.procs - book.writing[0].procs_off < procs
-    if is_too_wide or (next_s < math.inf and not _has_room_by(nodes, k, procs, next_s)):
+    if stock.procs - book.writing[0].procs_off < procs:
         return NEVER
     here = pool.partitions[k]
     open_procs = here.free - book.writing[0].free_off
@@ -316,7 +316,6 @@ def _has_room_by(nodes: Nodes, k: int, procs: int, time_s: float) -> bool:
     return writing.freed - writing.freed_off >= procs
 
 
-@noinline
 @kernel
 def _turn_later_to(nodes: Nodes, k: int, time_s: float) -> None:
     """Make the later resources those free at a time, by the estimates of the running jobs.
