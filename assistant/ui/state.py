@@ -168,7 +168,8 @@ class ServiceConnection:
         self.store = store
         self.companion = ServiceSupervisor(store)
         self._desks: dict[str, ExperimentViewModel] = {}
-        self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}
         self._links: tuple[ApiClient, ApiClient] | None = None
 
     def http_store(self) -> HttpStore:
@@ -179,7 +180,9 @@ class ServiceConnection:
         """Return the shared view of an experiment, or raise AssistantError on failure."""
         view = self._desks.get(experiment_id)
         if view is None:
-            with self._opening:  # a second caller waits for the view of the first
+            with self._lock:
+                opening = self._opening.setdefault(experiment_id, threading.Lock())
+            with opening:  # a second caller waits for the view of the first
                 view = self._desks.get(experiment_id)
                 if view is None:
                     view = ExperimentViewModel(*self._reached(), experiment_id, self.store)

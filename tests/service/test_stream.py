@@ -19,7 +19,7 @@ from assistant.client.remote_session import RemoteSession
 from assistant.core.errors import ServiceError, UnknownExperimentError
 from assistant.core.events import Event, RunCompleted
 from assistant.service.api_tokens import Role
-from tests.faults.soak.looks import free_port
+from benchmarks.browsing import free_port
 from tests.service.examples import eventually
 from tests.service.real import (
     AT,
