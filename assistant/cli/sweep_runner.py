@@ -361,7 +361,7 @@ def _introduce(session: ExperimentQueries) -> None:
     if session.experiment.is_noisy and limit is not None and limit >= KEPT_FROM:
         say(
             "  results vary from run to run: the last "
-            f"{kept_runs(limit)} runs are kept to confirm the winner"
+            f"{kept_runs(limit)} runs are kept to repeat the best"
         )
     entry = application_entry(opened.application)
     if entry is not None and entry.compiles and _compiling():

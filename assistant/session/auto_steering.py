@@ -44,7 +44,7 @@ def auto_steer_step(
 
     The baseline comes first, then the initial runs, then batches. The sweep ends at a limit of the
     SLA or at ``max_runs``, and at the goal unless the SLA continues there. If results vary, the run
-    that reached the goal is repeated twice before, and the last runs of a budget repeat the winner.
+    that reached the goal is repeated twice before, and the last runs of a budget repeat the best.
     It also ends if the program cannot run (`broken_program`); reopened, it repeats the failed runs.
     ``on_warning`` is called with each warning before its answer.
     """
@@ -200,7 +200,7 @@ def _take_open_batch(session: Session, limits: SubmissionLimits) -> bool:
 def _ended(experiment: Experiment, *, exhausted: bool) -> str:
     n = confirmed_last(experiment)
     runs = "run" if n == 1 else f"{n} runs"
-    last = f"; the last {runs} confirmed the winner" if n else ""
+    last = f"; the last {runs} repeated the best" if n else ""
     if not exhausted:
         return f"the budget of {experiment.n_charged} runs is used up{last}"
     n_tried, _ = experiment.tried

@@ -310,7 +310,7 @@ def test_the_last_runs_of_a_noisy_sweep_confirm_the_winner(seed: int) -> None:
     runs = session.experiment.runs
     assert len(runs) == 15
     assert [run.source == "replicate" for run in runs] == [False] * 12 + [True] * 3
-    assert reason == "the budget of 15 runs is used up; the last 3 runs confirmed the winner"
+    assert reason == "the budget of 15 runs is used up; the last 3 runs repeated the best"
     searched = {run.configuration for run in runs[:12]}
     assert len(searched) == 12
     by_quality = sorted(runs[:12], key=lambda run: -run.outcome.quality if run.outcome else np.inf)
@@ -359,9 +359,7 @@ def test_an_exhausted_space_is_confirmed_with_what_is_left(sd: float) -> None:
     # until nothing rivals the winner, or the budget ends
     assert recommended.confirmed == (not recommended.rivals) == (n < 100)
     if n == 100:
-        assert reason == (
-            "the budget of 100 runs is used up; the last 76 runs confirmed the winner"
-        )
+        assert reason == ("the budget of 100 runs is used up; the last 76 runs repeated the best")
     else:
         assert reason == (
             "the space is exhausted: all 24 allowed configurations have been run, and the winner "
@@ -372,7 +370,7 @@ def test_an_exhausted_space_is_confirmed_with_what_is_left(sd: float) -> None:
 def test_a_small_rest_of_an_exhausted_budget_is_used_too() -> None:
     session, reason, _ = followed(NoisyBowl(deterministic=False, sd=9.0), 33)
     assert (len(session.experiment.runs), session.experiment.remaining_runs) == (33, 0)
-    assert reason.endswith("the last 9 runs confirmed the winner")
+    assert reason.endswith("the last 9 runs repeated the best")
 
 
 def test_what_was_closed_on_the_way_is_not_counted_among_the_allowed() -> None:

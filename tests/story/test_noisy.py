@@ -58,8 +58,8 @@ def test_the_command_line_announces_what_it_keeps_and_says_how_sure_it_is(
 ) -> None:
     assert run(["sweep", "sweep.toml"]) == 0
     printed = capsys.readouterr()
-    assert "results vary from run to run: the last 3 runs are kept to confirm" in printed.err
-    assert "the last 3 runs confirmed the winner" in " ".join(printed.out.split())
+    assert "results vary from run to run: the last 3 runs are kept to repeat" in printed.err
+    assert "the last 3 runs repeated the best" in " ".join(printed.out.split())
     (line,) = [s.strip() for s in printed.out.splitlines() if "is recommended" in s]
     assert run(["report", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -89,7 +89,7 @@ def init(
     noisy: Annotated[
         bool,
         typer.Option(
-            "--noisy", help="Results vary from run to run: the last runs repeat the winner."
+            "--noisy", help="Results vary from run to run: the last runs repeat the best."
         ),
     ] = False,
     adapter: Annotated[
@@ -249,7 +249,7 @@ _COMMENT = r"""# A sweep over a program of your own:
 #     baseline = {current}
 #         your values of today: they run first, and every result is compared with them
 #     noisy = true
-#         results vary between runs with the same levels: the last runs repeat the winner
+#         results vary between runs with the same levels: the last runs repeat the best
 #     measures = {{pattern = ['loss[:= ]+(?P<loss>\S*\d)']}}
 #         reads the last "loss: 0.31" anywhere in the output
 # copperline init example.toml writes an example with every setting.
